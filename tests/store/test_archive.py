@@ -369,6 +369,20 @@ async def test_a_common_part_is_found_the_same_way_as_a_rare_one(bus: Bus, monke
             assert [await found(bus, part, **ask) for ask in asked] == plainly
 
 
+async def test_a_common_part_is_found_among_newer_messages_of_other_sources(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    """Where many hit, the newest messages are read, and those of the bus are between them."""
+    monkeypatch.setattr(archive, "COMMON", 2)
+    monkeypatch.setattr(archive, "PAGE", 3)
+    await put(bus, talk(*(said(f"needle {n}", n) for n in range(10)), said("timeless needle", None)))
+    thread = await bus.thread()
+    for n in range(10):
+        await bus.post(thread, f"a newer needle {n}")
+    expected = [*(f"needle {n}" for n in range(9, -1, -1)), "timeless needle"]
+    assert await found(bus, "eedl") == expected
+    await put(bus, talk(*(said(f"needle {n}", 20 - n) for n in range(10)), updated=9))  # in another order
+    assert await found(bus, "eedl") == [f"needle {n}" for n in range(10)]
+
+
 FILL = """
 INSERT INTO passages (id, document_id, position, native_id, field, role, text, created_at)
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count)

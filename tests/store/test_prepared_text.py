@@ -35,7 +35,8 @@ def test_a_prepared_text_has_the_same_rows(text: str):
         assert indexed == documents.IndexedText(plain.words, plain.stems, plain.substring)
         return
     assert isinstance(indexed.prepared, PreparedText)
-    assert index_rows.tsvectors(IndexRow(SCOPES, *indexed), 7) == index_rows.tsvectors(plain, 7)
+    row = IndexRow(SCOPES, indexed.words, indexed.stems, indexed.substring, prepared=indexed.prepared)
+    assert index_rows.tsvectors(row, 7) == index_rows.tsvectors(plain, 7)
     numbers, runs = substrings.numbers_and_words(plain.substring or "")
     assert as_set(indexed.prepared.numbers) == as_set(numbers)
     its_runs = indexed.words if indexed.prepared.runs is None else indexed.prepared.runs

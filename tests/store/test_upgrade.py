@@ -43,6 +43,8 @@ IDENTITY = 10
 LONG = 11
 LONG_WORDS = 12
 """From this schema on substrings are looked up as today; before, their index is made anew."""
+TIMES = 20
+"""From this schema on the substring index of PostgreSQL has times."""
 ONE_VECTOR = 14
 """Vectors of earlier schemas are dropped."""
 
@@ -131,6 +133,9 @@ def as_of(rows: Rows, step: int) -> Rows:
         kept[table] = [row for row in kept[table] if row.get("passage_id") in (None, *passages)]
     if step < PARTS:
         kept["passage_trigrams"] = []
+    elif step < TIMES:
+        names = ("passage_id", "trigrams")
+        kept["passage_trigrams"] = [{name: row[name] for name in names} for row in kept.get("passage_trigrams", [])]
     if step < IDENTITY:
         newer = ("client", "project", "is_released")
         kept["agents"] = [{name: row[name] for name in row if name not in newer} for row in kept["agents"]]

@@ -195,8 +195,8 @@ class Dialect(Protocol):
     def tidy(self, connection: Connection) -> None:
         """Merge the counters of the index, and restore settings that an ended process left. Called now and then."""
 
-    def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
-        """Add texts to the substring index. The texts are already in their `substring_form`."""
+    def write_parts(self, connection: Connection, texts: Mapping[int, str], times: Mapping[int, int | None]) -> None:
+        """Add texts to the substring index, with their times. The texts are already in their `substring_form`."""
 
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
         """Does the index contain exactly the words of these passages? The rows are those of all passages."""
@@ -216,6 +216,8 @@ class IndexRow:
     stems: str
     substring: str | None = None
     """The text for substring search, in its `substring_form`. None for sources without substring search."""
+    created_at: int | None = None
+    """The time of the passage, for those with substring search."""
     prepared: object = None
     """What `Engine.prepare_text` made of these words, if it was called before. Stems and substring are then empty."""
 

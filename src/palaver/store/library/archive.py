@@ -391,7 +391,7 @@ def _matching(read: Reader, part: str | None, scope: Scope) -> Iterator[Row]:
         return
     hits, seen = read.substring_candidates(part, COMMON, roughly=True), 0
     if len(hits) == COMMON:
-        newest, looked = _newest(read, scope), 0
+        newest, looked = _newest(read, scope, "archive_newest_indexed"), 0
         for row in islice(newest, READ_FIRST):
             looked += 1
             if _contains(row, part):
@@ -407,11 +407,11 @@ def _matching(read: Reader, part: str | None, scope: Scope) -> Iterator[Row]:
     yield from islice((row for row in _among(read, hits, scope) if _contains(row, part)), seen, None)
 
 
-def _newest(read: Reader, scope: Scope) -> Iterator[Row]:
+def _newest(read: Reader, scope: Scope, statement: str = "archive_newest") -> Iterator[Row]:
     """All messages, newest first, a page at a time. Messages without a time come last."""
     params = {**_params(scope), "limit": PAGE}
     before = FOREVER
-    while rows := read.all("archive_newest", **params, before=before):
+    while rows := read.all(statement, **params, before=before):
         yield from rows
         params["until"], before = rows[-1]["created_at"], rows[-1]["passage_id"]
     before = FOREVER

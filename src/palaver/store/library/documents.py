@@ -173,7 +173,9 @@ def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) ->
         for id, new in zip(ids, some, strict=True):
             more = further_scopes(source, new.data) if new.data else ()
             scopes = scopes_of(source, new.document_id, new.field, new.author_id, new.role, more)
-            change.index(id, IndexRow(scopes, *(new.indexed or indexed_text(source, new.text))), is_new=True)
+            words, stems, substring, prepared = new.indexed or indexed_text(source, new.text)
+            created_at = micros(new.created_at) if new.created_at else None
+            change.index(id, IndexRow(scopes, words, stems, substring, created_at, prepared), is_new=True)
 
 
 def index_row(
@@ -184,9 +186,11 @@ def index_row(
     text: str,
     role: str | None = None,
     more: Iterable[str] = (),
+    created_at: int | None = None,
 ) -> IndexRow:
     """The index row of a passage."""
-    return IndexRow(scopes_of(source, document_id, field, author_id, role, more), *indexed_text(source, text))
+    words, stems, substring, _ = indexed_text(source, text)
+    return IndexRow(scopes_of(source, document_id, field, author_id, role, more), words, stems, substring, created_at)
 
 
 def scopes_of(
@@ -285,7 +289,16 @@ def backfill(change: Change, limit: int) -> int:
 def index_row_of(source: str, row: Row) -> IndexRow:
     """The index row of a stored passage."""
     more = further_scopes(source, orjson.loads(row["data"]))
-    return index_row(source, row["document_id"], row["field"], row["author_id"], row["text"], row["role"], more)
+    return index_row(
+        source,
+        row["document_id"],
+        row["field"],
+        row["author_id"],
+        row["text"],
+        row["role"],
+        more,
+        row["created_at"],
+    )
 
 
 def has_marked_human_only(read: Reader) -> bool:
@@ -358,7 +371,7 @@ def _backfill_parts(change: Change, after: int, limit: int) -> int:
     first, last = id_range_of("archive")[0], id_range_of("archive", titles=True)[1]
     rows = change.all("passages_without_parts", after=after, first=first, last=last, limit=limit)
     texts = {row["id"]: substring_form(row["text"]) for row in rows}
-    change.connection.dialect.write_parts(change.connection, texts)
+    change.connection.dialect.write_parts(change.connection, texts, {row["id"]: row["created_at"] for row in rows})
     if rows:
         change.run("move_parts_mark", value=rows[-1]["id"])
     else:

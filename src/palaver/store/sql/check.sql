@@ -1,5 +1,5 @@
 -- name: live_passages  a page of the passages of documents that are not deleted
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data, d.source
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id > :after AND d.deleted_at IS NULL
 ORDER BY p.id LIMIT :limit;

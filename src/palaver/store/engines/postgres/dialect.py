@@ -255,8 +255,8 @@ class PostgresDialect:
         if connection.fetch(self.sql("has_bulk_settings"), {})[0]["is_so"]:
             connection.run(self.sql("end_bulk_writes"), {})
 
-    def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
-        index_rows.SubstringRows(texts).write(connection, "index_trigrams_again")
+    def write_parts(self, connection: Connection, texts: Mapping[int, str], times: Mapping[int, int | None]) -> None:
+        index_rows.SubstringRows(texts, times).write(connection, "index_trigrams_again")
 
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:
         return index_rows.holds(connection, rows)

@@ -48,9 +48,10 @@ def write(connection: Connection, rows: Mapping[int, IndexRow | None], fresh: se
             yield id, length, own, tokens, None if stems == tokens else stems
             # Made here, while the server is busy with the index rows.
             if isinstance(row.prepared, PreparedText):
-                substrings.add(id, row.prepared.numbers, row.words if row.prepared.runs is None else row.prepared.runs)
+                runs = row.words if row.prepared.runs is None else row.prepared.runs
+                substrings.add(id, row.prepared.numbers, runs, row.created_at)
             elif row.substring:
-                substrings.add(id, *numbers_and_words(row.substring))
+                substrings.add(id, *numbers_and_words(row.substring), row.created_at)
 
     connection.run_rows(connection.dialect.sql("index_passages"), index_rows())
     connection.run_rows(connection.dialect.sql("index_parts"), parts)
@@ -66,14 +67,14 @@ def _run_for(connection: Connection, statement: str, ids: list[int]) -> None:
 class SubstringRows:
     """Rows of the substring index, and the words in them."""
 
-    def __init__(self, texts: Mapping[int, str] | None = None) -> None:
-        self._rows: list[tuple[int, str]] = []
+    def __init__(self, texts: Mapping[int, str] | None = None, times: Mapping[int, int | None] | None = None) -> None:
+        self._rows: list[tuple[int, str, int | None]] = []
         self._words: set[str] = set()
         for id, text in (texts or {}).items():
-            self.add(id, *numbers_and_words(text))
+            self.add(id, *numbers_and_words(text), (times or {}).get(id))
 
-    def add(self, id: int, numbers: str, words: str) -> None:
-        self._rows.append((id, numbers))
+    def add(self, id: int, numbers: str, words: str, created_at: int | None) -> None:
+        self._rows.append((id, numbers, created_at))
         self._words.update(words.split())
 
     def write(self, connection: Connection, statement: str) -> None:

@@ -166,7 +166,7 @@ class SqliteDialect:
             connection.run_many(self.sql("drop_vector"), [row for row in stale if rows[row["id"]] is None])
             connection.run_many(self.sql("mark_vector_stale"), [row for row in stale if rows[row["id"]] is not None])
             connection.run_many(self.sql("unindex_trigrams"), [row for row in stale if has_substring_index(row["id"])])
-        self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring})
+        self.write_parts(connection, {id: row.substring for id, row in rows.items() if row and row.substring}, {})
         new = (
             (
                 passage_id,
@@ -182,7 +182,7 @@ class SqliteDialect:
     def tidy(self, connection: Connection) -> None:
         """Nothing to do: FTS5 maintains its own totals."""
 
-    def write_parts(self, connection: Connection, texts: Mapping[int, str]) -> None:
+    def write_parts(self, connection: Connection, texts: Mapping[int, str], times: Mapping[int, int | None]) -> None:
         connection.run_rows(self.sql("index_trigrams"), ((id, text + PADDING) for id, text in texts.items()))
 
     def holds(self, connection: Connection, rows: Iterable[tuple[int, IndexRow]]) -> bool:

@@ -119,22 +119,24 @@ FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: unindexed_passages  passages that are missing in the search index
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data, d.source
 FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_index i ON i.passage_id = p.id
 WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
 -- name: index_trigrams  new rows of the substring index
-INSERT INTO passage_trigrams (passage_id, trigrams)
-SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]) FROM json_array_elements(CAST(:rows AS json));
+INSERT INTO passage_trigrams (passage_id, trigrams, created_at)
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]), CAST(value ->> 2 AS bigint)
+FROM json_array_elements(CAST(:rows AS json));
 
 -- name: index_trigrams_by_copy
-COPY passage_trigrams (passage_id, trigrams) FROM STDIN;
+COPY passage_trigrams (passage_id, trigrams, created_at) FROM STDIN;
 
 -- name: index_trigrams_again  some rows may exist, if only the other index was recreated
-INSERT INTO passage_trigrams (passage_id, trigrams)
-SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]) FROM json_array_elements(CAST(:rows AS json))
+INSERT INTO passage_trigrams (passage_id, trigrams, created_at)
+SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]), CAST(value ->> 2 AS bigint)
+FROM json_array_elements(CAST(:rows AS json))
 ON CONFLICT (passage_id) DO NOTHING;
 
 -- name: unknown_runs  those of these words that are not in the table of words, in order, so that two writers cannot
@@ -156,7 +158,7 @@ SELECT number FROM passage_runs WHERE grams @> CAST(:grams AS integer[]) AND run
 DELETE FROM passage_trigrams WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json)));
 
 -- name: passages_without_parts  passages that are missing in the substring index
-SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
+SELECT p.id, p.text, p.created_at FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_trigrams i ON i.passage_id = p.id
 WHERE p.id > :after AND d.source = 'archive' AND i.passage_id IS NULL
 ORDER BY p.id LIMIT :limit;
@@ -189,6 +191,16 @@ WHERE p.created_at BETWEEN :since AND :until AND (p.created_at < :until OR p.id 
   AND d.source = 'archive' AND p.position > 0
   AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM jsonb_array_elements_text(CAST(:roles AS jsonb))))
 ORDER BY p.created_at DESC, p.id DESC
+LIMIT :limit;
+
+-- name: archive_newest_indexed  the same by the substring index, which has no messages of other sources
+SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
+       d.data
+FROM passage_trigrams t JOIN passages p ON p.id = t.passage_id JOIN documents d ON d.id = p.document_id
+WHERE t.created_at BETWEEN :since AND :until AND (t.created_at < :until OR t.passage_id < :before)
+  AND p.position > 0
+  AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM jsonb_array_elements_text(CAST(:roles AS jsonb))))
+ORDER BY t.created_at DESC, t.passage_id DESC
 LIMIT :limit;
 
 -- name: archive_timeless  messages without a time
@@ -266,7 +278,7 @@ SELECT count(*) AS passages FROM (
 ) AS found;
 
 -- name: maybe_human_only  bus messages that may be human-only
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE d.source = 'bus' AND p.data ILIKE '%human%';
 

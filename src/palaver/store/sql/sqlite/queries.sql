@@ -151,7 +151,7 @@ FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
 -- name: unindexed_passages  passages that are missing in the search index
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data, d.source
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data, d.source
 FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN passage_index_docsize i ON i.id = p.id
 WHERE i.id IS NULL AND d.deleted_at IS NULL
@@ -182,7 +182,7 @@ SELECT rowid AS id FROM passage_index WHERE passage_index MATCH :match AND rowid
 SELECT doc AS id FROM passage_threes WHERE term >= :part AND term <= :beyond LIMIT :cap;
 
 -- name: passages_without_parts  passages that are missing in the substring index
-SELECT p.id, p.text FROM passages p LEFT JOIN passage_trigrams_docsize i ON i.id = p.id
+SELECT p.id, p.text, p.created_at FROM passages p LEFT JOIN passage_trigrams_docsize i ON i.id = p.id
 WHERE p.id > :after AND p.id BETWEEN :first AND :last AND i.id IS NULL
 ORDER BY p.id LIMIT :limit;
 
@@ -207,6 +207,16 @@ FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value AS id FROM json_each(:ids));
 
 -- name: archive_newest  messages with a time, newest first, after a given one
+SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
+       d.data
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at BETWEEN :since AND :until AND (p.created_at < :until OR p.id < :before)
+  AND +p.id BETWEEN :first AND :last
+  AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
+ORDER BY p.created_at DESC, p.id DESC
+LIMIT :limit;
+
+-- name: archive_newest_indexed  the same: the ids of imported messages are in a range of their own
 SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
        d.data
 FROM passages p JOIN documents d ON d.id = p.document_id
@@ -271,7 +281,7 @@ SELECT term, doc FROM passage_terms WHERE term IN (SELECT value FROM json_each(:
 SELECT count(*) AS passages FROM (SELECT 1 FROM passage_index_docsize WHERE id BETWEEN :first AND :last LIMIT :cap);
 
 -- name: maybe_human_only  bus messages that may be human-only
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.data FROM passages p
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data FROM passages p
 WHERE p.id BETWEEN :first AND :last AND p.data LIKE '%human%';
 
 -- name: candidates  the fields of found passages that ranking needs

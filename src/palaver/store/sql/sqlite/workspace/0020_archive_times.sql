@@ -1,0 +1,2 @@
+-- Only PostgreSQL's substring index changed.
+SELECT 1;
