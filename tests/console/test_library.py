@@ -225,7 +225,7 @@ def test_an_unknown_format_is_reported(window: Opening):
     page.locator(".drop input").first.set_input_files(
         [FilePayload(name="holiday.bin", mimeType="application/octet-stream", buffer=b"\x00\x01\x02")]
     )
-    expect(page.locator(".job h2")).to_have_text("Done")
+    expect(page.locator(".job h2")).to_have_text("Nothing was imported")
     expect(page.locator(".job")).to_contain_text("No supported format was recognised")
 
 

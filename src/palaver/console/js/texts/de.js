@@ -698,6 +698,7 @@ export const texts = {
   "Uploading …": "Wird hochgeladen …",
   "Importing …": "Wird importiert …",
   "Import failed": "Import fehlgeschlagen",
+  "Nothing was imported": "Es wurde nichts importiert",
   Upload: "Hochladen",
   new: "neu",
   changed: "geändert",

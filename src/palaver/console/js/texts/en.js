@@ -692,6 +692,7 @@ export const texts = {
   "Uploading …": "Uploading …",
   "Importing …": "Importing …",
   "Import failed": "Import failed",
+  "Nothing was imported": "Nothing was imported",
   Upload: "Upload",
   new: "new",
   changed: "changed",

@@ -181,7 +181,7 @@ function progress() {
   const more =
     names.length > SHOWN_NAMES ? ` ${t("and {n} more", { n: formatNumber(names.length - SHOWN_NAMES) })}` : "";
   return html`<section class="job" aria-live="polite">
-    <h2>${t(HEADINGS[state])}</h2>
+    <h2>${t(state === "done" && answer && !readCount(answer) ? "Nothing was imported" : HEADINGS[state])}</h2>
     <p class="files">${names.slice(0, SHOWN_NAMES).join(", ")}${more} <small>${fileSize(bytes)}</small></p>
     ${names.length > MAX_FILES ? html`<p class="hint">${rich("Only the first {n} files are imported here. For larger folders use {command}.", { n: formatNumber(MAX_FILES), command: html`<code>palaver import</code>` })}</p>` : nothing}
     ${state === "sending" ? html`<progress max=${bytes || 1} value=${Math.min(sent, bytes)} aria-label=${t("Upload")}></progress>` : nothing}
@@ -191,20 +191,21 @@ function progress() {
   </section>`;
 }
 
+const readCount = (counts) => counts.new + counts.changed + counts.unchanged;
+
 function result(answer) {
-  const sum = (counts) => counts.new + counts.changed + counts.unchanged;
   const isDone = answer.status === "done";
   const links = sourcesWith("kindInImports").flatMap((name) => {
     const counts = answer.kinds?.[SOURCES[name].kindInImports ?? ""];
-    return counts && sum(counts) ? [{ name, n: sum(counts) }] : [];
+    return counts && readCount(counts) ? [{ name, n: readCount(counts) }] : [];
   });
   const formats = Object.entries(answer.formats ?? {});
   return html`<ul class="numbers">
-      <li><b>${formatNumber(answer.new)}</b> ${t("new")}</li><li><b>${formatNumber(answer.changed)}</b> ${t("changed")}</li><li><b>${formatNumber(answer.unchanged)}</b> ${t("unchanged")}</li><li><b>${formatNumber(answer.messages)}</b> ${t("messages")}</li></ul>
+      <li><b>${formatNumber(answer.new)}</b> ${t("new")}</li><li><b>${formatNumber(answer.changed)}</b> ${t("changed")}</li><li><b>${formatNumber(answer.unchanged)}</b> ${t("unchanged")}</li><li><b>${formatNumber(answer.messages)}</b> ${t(answer.messages === 1 ? "message" : "messages")}</li></ul>
     ${formats.length ? html`<p class="formats">${formats.map(([name, n]) => html`<i class="tag">${name} ${typeof n === "number" ? `× ${formatNumber(n)}` : ""}</i>`)}</p>` : nothing}
     ${answer.message ? html`<p class="problem">${answer.message}</p>` : nothing}
     ${answer.skipped_count ? html`<details class="skipped"><summary>${plural(answer.skipped_count, "item skipped", "items skipped")}</summary><ul>${answer.skipped.map((one) => html`<li><b>${one.name}</b>: ${one.why}</li>`)}</ul></details>` : nothing}
-    ${isDone && !sum(answer) ? html`<p class="hint">${t("No supported format was recognised. The supported formats are below.")}</p>` : nothing}
+    ${isDone && !readCount(answer) ? html`<p class="hint">${t("No supported format was recognised. The supported formats are below.")}</p>` : nothing}
     ${
       isDone
         ? html`<p class="shelves-of">${links.map(
