@@ -229,3 +229,15 @@ def test_a_batch_says_how_far_reading_has_come(tmp_path: Path):
     come = [(one.bytes_read, one.bytes_total) for one in import_batches.batches_of(ImportRequest([folder]))]
     assert come == sorted(come)
     assert all(read <= total for read, total in come)
+
+
+def test_beside_a_server_batches_are_small(tmp_path: Path):
+    """Posts wait for each batch where the engine has one writer."""
+    folder = history(tmp_path / "history", count=60)
+
+    def largest(request: ImportRequest) -> int:
+        batches = import_batches.batches_of(request)
+        return max(sum(len(one.conversation.messages) for one in batch.conversations) for batch in batches)
+
+    assert largest(ImportRequest([folder])) == 1_200
+    assert largest(ImportRequest([folder], in_small_batches=True)) == 500

@@ -106,3 +106,41 @@ def test_an_import_is_followed_again_after_a_reload(window: Opening, viewport: V
     page.unroute_all()
     expect(page.locator(".job h2")).to_have_text("Done")
     expect(page.locator(".job .numbers li").first).to_have_text("1 new")
+
+
+def test_a_burst_of_messages_is_all_there_and_the_end_stays_in_view(window: Opening, rest: httpx.Client):
+    thread = rest.post("/api/threads", json={"topic": word("burst")}).json()["id"]
+    page = window(f"#/threads/{thread}")
+    expect(page.locator(".compose textarea")).to_be_visible()
+    for number in range(60):
+        text = (
+            f"number {number}\n\n- one thing\n- another\n\n```\ncode\n```\n\n> a quote"
+            if number % 2
+            else f"short {number}"
+        )
+        rest.post(f"/api/threads/{thread}/messages", json={"author": f"agent{number % 3}", "content": text})
+    expect(page.locator(".message")).to_have_count(60)
+    expect(page.locator(".message").last).to_be_in_viewport()
+    expect(page.locator(".message.late")).to_have_count(0)  # a moment later all are laid out
+    expect(page.locator(".message").last).to_be_in_viewport()
+
+
+def test_somebody_who_reads_older_messages_is_not_moved_by_a_burst(window: Opening, rest: httpx.Client):
+    thread = rest.post("/api/threads", json={"topic": word("burst")}).json()["id"]
+    for number in range(40):
+        rest.post(f"/api/threads/{thread}/messages", json={"author": "ann", "content": f"older {number}\n\n- a\n- b"})
+    page = window(f"#/threads/{thread}")
+    page.locator(".to-end").click()
+    expect(page.locator(".message").last).to_be_in_viewport()
+    box = page.locator(".scroll[role=log]")
+    box.evaluate("box => box.scrollTop = box.scrollHeight / 3")
+    place = "box => [...box.querySelectorAll('.message')].find((one) => one.getBoundingClientRect().top > 200)"
+    page.wait_for_timeout(300)
+    seq = box.evaluate(f"box => ({place})(box).dataset.seq")
+    top = f"box => box.querySelector('.message[data-seq=\"{seq}\"]').getBoundingClientRect().top"
+    before = box.evaluate(top)
+    for number in range(30):
+        rest.post(f"/api/threads/{thread}/messages", json={"author": "bea", "content": f"newer {number}\n\n> quote"})
+    expect(page.locator(".to-end")).to_contain_text("30 new messages")
+    expect(page.locator(".message.late")).to_have_count(0)
+    assert abs(box.evaluate(top) - before) < 2

@@ -134,8 +134,9 @@ def as_of(rows: Rows, step: int) -> Rows:
     if step < PARTS:
         kept["passage_trigrams"] = []
     elif step < TIMES:
-        names = ("passage_id", "trigrams")
-        kept["passage_trigrams"] = [{name: row[name] for name in names} for row in kept.get("passage_trigrams", [])]
+        kept["passage_trigrams"] = [
+            {name: row[name] for name in row if name != "created_at"} for row in kept.get("passage_trigrams", [])
+        ]
     if step < IDENTITY:
         newer = ("client", "project", "is_released")
         kept["agents"] = [{name: row[name] for name in row if name not in newer} for row in kept["agents"]]

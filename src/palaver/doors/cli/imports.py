@@ -17,8 +17,10 @@ from palaver.doors.cli import options
 from palaver.doors.cli import output as printing
 from palaver.doors.cli.connection import open_workspace
 from palaver.doors.cli.watch import TOOL_OUTPUT_HELP
+from palaver.doors.running_server import running_server
 from palaver.errors import PalaverError
 from palaver.operations.archive import conversations
+from palaver.operations.archive.import_batches import lower_priority
 from palaver.operations.archive.import_files import Summary, import_paths
 from palaver.text.tool_output import CHOICES, ToolOutput
 
@@ -49,9 +51,18 @@ def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...])
 
     async def work() -> Summary:
         async with open_workspace(target) as (_, here):
+            is_beside_server = running_server(here.settings) is not None
+            if here.long_changes_at_once > 1:  # nobody waits for a lock that this process holds
+                lower_priority()
             with _progress() as progress:
                 return await import_paths(
-                    here, files, dry_run=dry_run, urls=urls, tool_output=tool_output, progress=progress
+                    here,
+                    files,
+                    dry_run=dry_run,
+                    is_beside_server=is_beside_server,
+                    urls=urls,
+                    tool_output=tool_output,
+                    progress=progress,
                 )
 
     summary = asyncio.run(work())

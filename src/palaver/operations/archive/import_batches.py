@@ -33,7 +33,7 @@ from palaver.text.tool_output import ToolOutput
 MESSAGES_AT_ONCE = 2_000
 CHARACTERS_AT_ONCE = 4_000_000
 MESSAGES_AT_ONCE_ON_SERVER = 500
-"""A server writes uploads in smaller batches, because posts wait for the transaction."""
+"""A server writes uploads in smaller batches, because posts wait for the transaction. So does a command beside it."""
 CHARACTERS_OF_PIECES_AT_ONCE = 1_000_000
 PIECES_AT_ONCE = 100
 
@@ -42,6 +42,8 @@ LARGE_BYTES = 32_000_000
 PIPE_BYTES = 2**20
 SWITCH_SECONDS = 0.0005
 COLLECTION_THRESHOLD = 200_000
+NICENESS = 10
+"""The priority of an import. The usual one is 0, the lowest 19."""
 READER = "from palaver.operations.archive.import_batches import send_batches; send_batches()"
 
 
@@ -51,6 +53,7 @@ class ImportRequest:
 
     paths: list[Path]
     are_uploads: bool = False
+    in_small_batches: bool = False
     tool_output: ToolOutput = "short"
     prepare_text: PrepareText | None = None
     """A part of the work of indexing that the engine wants to be done by the reader."""
@@ -114,7 +117,8 @@ def batches_of(request: ImportRequest) -> Generator[Batch]:
 
 def _conversation_batches(source: ImportSource, request: ImportRequest) -> Iterator[Batch]:
     batch, messages, characters = Batch(source.importer), 0, 0
-    most = MESSAGES_AT_ONCE_ON_SERVER if request.are_uploads else MESSAGES_AT_ONCE
+    is_server_waiting = request.are_uploads or request.in_small_batches
+    most = MESSAGES_AT_ONCE_ON_SERVER if is_server_waiting else MESSAGES_AT_ONCE
     for one in source.conversations():
         if isinstance(one, Skipped):
             batch.skipped.append(one)
@@ -236,8 +240,15 @@ class _ProcessSource:
                     pipe.close()
 
 
+def lower_priority() -> None:
+    """Let other processes run first. With nothing else to run, an import takes no longer."""
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, max(NICENESS, os.getpriority(os.PRIO_PROCESS, 0)))
+
+
 def send_batches() -> None:
     """The main function of the reading process."""
+    lower_priority()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process gets it too, and stops this one
     gc.set_threshold(COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
     request: ImportRequest = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own process wrote it

@@ -90,19 +90,21 @@ async def import_paths(
     *,
     dry_run: bool = False,
     are_uploads: bool = False,
+    is_beside_server: bool = False,
     urls: Sequence[str] = (),
     tool_output: ToolOutput = "short",
     progress: Callable[[Summary], None] = lambda summary: None,
 ) -> Summary:
-    """Import everything at these paths and addresses."""
+    """Import everything at these paths and addresses. `is_beside_server`: a server here uses the same data."""
     summary = Summary()
     seen: set[str] | None = set() if dry_run else None
     # A server writes one batch at a time, to leave time for its clients.
     writes = _Writes(here, summary, seen, progress, 1 if are_uploads or dry_run else here.long_changes_at_once)
     is_large = await asyncio.to_thread(import_batches.is_large, paths)
-    batches = import_batches.read_batches(
-        ImportRequest(paths, are_uploads, tool_output, here.prepare_text), is_large=is_large
-    )
+    # With one writer for all, posts wait for each batch.
+    in_small_batches = is_beside_server and here.long_changes_at_once == 1
+    request = ImportRequest(paths, are_uploads, in_small_batches, tool_output, here.prepare_text)
+    batches = import_batches.read_batches(request, is_large=is_large)
     async with here.bulk_writes() if is_large and not dry_run else nullcontext(), aclosing(batches):
         try:
             async for batch in batches:

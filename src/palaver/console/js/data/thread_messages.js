@@ -26,6 +26,7 @@ export class ThreadMessages {
   isLoaded = false;
   latestSeq = 0; // of the newest message of the thread, loaded or not
   isKeptUnread = false; // the reader has marked messages unread: what is in view does not count as read
+  arrived = new Set(); // ids of messages that have just arrived: until `settleSome`, they are laid out only in view
   #replay = new EventReplay();
   #subscriptions;
   #isLoadingMore = false;
@@ -47,7 +48,10 @@ export class ThreadMessages {
         ours(() => this.#fail("The thread has been deleted.")),
       ),
       on("reset", () => this.load(this.messages.at(-1)?.id, { isAtEnd: !this.hasNewer })),
-      this.#replay.on("msg.new", (message) => (message.seq > this.firstSeq || this.hasNewer) && this.#insert(message)),
+      this.#replay.on("msg.new", (message) => {
+        if (message.seq <= this.firstSeq && !this.hasNewer) return;
+        if (this.#insert(message)) this.arrived.add(message.id);
+      }),
       this.#replay.on("msg.edit", ({ message_id, content, edited_at, edit_version, metadata }) =>
         this.#change(message_id, (message) => Object.assign(message, { content, edited_at, edit_version, metadata })),
       ),
@@ -230,14 +234,24 @@ export class ThreadMessages {
   // Add a message that was sent from here. Its event may have arrived already.
   add = (message) => this.#replay.apply(() => this.#insert(message));
 
+  // Lay out some of the messages that have just arrived, all of which may be too much for one frame. Returns whether there
+  // were any.
+  settleSome() {
+    const some = [...this.arrived].slice(0, SLICE);
+    for (const id of some) this.arrived.delete(id);
+    return some.length > 0;
+  }
+
+  // Returns whether the message is new here.
   #insert(message) {
-    if (message.thread_id !== this.id || this.find(message.id)) return;
+    if (message.thread_id !== this.id || this.find(message.id)) return false;
     this.latestSeq = Math.max(this.latestSeq, message.seq);
     if (!this.hasNewer) {
       const position = this.messages.findLastIndex((known) => known.seq < message.seq) + 1;
       this.messages = this.messages.toSpliced(position, 0, message);
     }
     redraw();
+    return true;
   }
 
   #change(messageId, change) {

@@ -256,6 +256,9 @@ class PostgresEngine:
             if len(jobs) == 1 or raw.broken or isinstance(problem, CONFLICTS):
                 raise
             raise _BatchFailed(None) from None
+        finally:
+            # The connection and `write_log` refer to each other, so the garbage collector frees them some time later.
+            pending.index.clear()
         return events
 
     def _with_retries(self, once: Callable[[PooledConnection], T]) -> T:

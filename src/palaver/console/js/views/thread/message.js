@@ -65,6 +65,7 @@ export function messageTemplates(thread, { linkedId, unread, markUnread, reply }
     const agent = findAgent(message.author_id ?? message.author_name);
     const repliedTo = message.reply_to_msg_id ? thread.repliedTo(message.reply_to_msg_id) : null;
     const isLinked = linkedId === message.id;
+    const isLate = thread.arrived.has(message.id);
     const dependencies = [
       message,
       message.content,
@@ -76,6 +77,7 @@ export function messageTemplates(thread, { linkedId, unread, markUnread, reply }
       isNewDay,
       isGrouped,
       isLinked,
+      isLate,
       activeId === message.id,
       messageEdits.has(message.id),
       unfolded.has(message.id),
@@ -92,19 +94,20 @@ export function messageTemplates(thread, { linkedId, unread, markUnread, reply }
         () => html`
       ${isNewDay ? html`<h2 class="day"><span>${dayName(message.created_at)}</span></h2>` : nothing}
       ${isFirstUnread ? html`<p class="new"><span>${t("{n} new since {time}", { n: formatNumber(unread.count), time: momentOf(message.created_at) })}</span></p>` : nothing}
-      ${messageTemplate(message, { agent, repliedTo, isGrouped: isGrouped && !isFirstUnread, isLinked, reply, markUnread })}`,
+      ${messageTemplate(message, { agent, repliedTo, isGrouped: isGrouped && !isFirstUnread, isLinked, isLate, reply, markUnread })}`,
       ),
     };
   });
 }
 
-function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, reply, markUnread }) {
+function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, isLate, reply, markUnread }) {
   const isHidden = isHumanOnly(message.metadata);
   const classes = [
     "message",
     isGrouped && "going-on",
     isHidden && "for-humans",
     isLinked && "found",
+    isLate && "late",
     isMine(message) && "mine",
     message.role === "system" && "system",
     isImportant(message) && message.priority,

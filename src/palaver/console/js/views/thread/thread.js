@@ -17,7 +17,7 @@ import { clearHighlight, highlightElement } from "../../ui/highlight.js";
 import { icon } from "../../ui/icons.js";
 import { menu } from "../../ui/menu.js";
 import { notify, notifyError } from "../../ui/notices.js";
-import { html, nextDraw, nothing, redraw, ref, repeat } from "../../ui/render.js";
+import { html, nextDraw, nextFrame, nothing, redraw, ref, repeat } from "../../ui/render.js";
 import { agentStrip } from "./agent_strip.js";
 import { Composer, fitHeight } from "./composer.js";
 import { messageTemplates, pendingMessage, startEditing, updateActiveMessage } from "./message.js";
@@ -32,6 +32,7 @@ const LOAD_MORE_DISTANCE = 700; // pixels from an end of the list
 const AT_END_DISTANCE = 80; // pixels that still count as the end
 const REFRESH_INTERVAL = 10_000; // milliseconds; what an agent does changes without an event
 const MARK_INTERVAL = 150; // milliseconds
+const SETTLE_DELAY = 400; // milliseconds
 const MIN_MESSAGES = 60; // loaded in advance, for readers who scroll up at once
 
 /** @type {ThreadMessages | null} */
@@ -131,6 +132,7 @@ export const threadsView = {
       lastScrollTop += moved;
     }
     markSeen();
+    settleLater();
   },
 
   key(event) {
@@ -206,6 +208,23 @@ async function loadInPlace(load) {
     return true;
   } finally {
     anchorUsers -= 1;
+  }
+}
+
+// In a burst of messages the browser lays out those in view. The others follow, some in each frame, when no more arrive.
+/** @type {number | undefined} */
+let settling;
+function settleLater() {
+  if (!open?.arrived.size) return;
+  clearTimeout(settling);
+  settling = setTimeout(settle, SETTLE_DELAY);
+}
+
+async function settle() {
+  const thread = open;
+  while (thread && thread === open && thread.arrived.size) {
+    await loadInPlace(async () => thread.settleSome());
+    await nextFrame();
   }
 }
 
