@@ -28,6 +28,8 @@ class FoundMessage(NamedTuple):
 
 def by_ids(read: Reader, passage_ids: list[int]) -> list[FoundMessage]:
     """The messages with these passage ids, in the given order."""
+    if not passage_ids:
+        return []
     found = read.rows("found_messages", ids=orjson.dumps(passage_ids).decode())
     rows = {row[0]: FoundMessage._make(row) for row in found}
     return [rows[id] for id in passage_ids]
