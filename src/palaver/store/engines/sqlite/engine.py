@@ -142,7 +142,7 @@ def readable_errors() -> Iterator[None]:
             raise
         raise Unavailable(TABLE_MISSING) from None
     except (apsw.IOError, apsw.CantOpenError):
-        raise Unavailable("The disk did not finish_jobs properly: nothing was stored. Run 'palaver doctor'.") from None
+        raise Unavailable("The disk reported an error: nothing was stored. Run 'palaver doctor'.") from None
 
 
 class SqliteEngine:
