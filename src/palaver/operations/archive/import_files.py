@@ -165,9 +165,9 @@ class _Writes:
 
     async def stop(self) -> None:
         """Wait for the batches that are being written, after an error. They are not counted."""
-        if self._running:
-            await asyncio.wait([task for _, task in self._running])
-            self._running.clear()
+        tasks = [task for _, task in self._running]
+        self._running.clear()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _count_first(self) -> None:
         batch, task = self._running[0]

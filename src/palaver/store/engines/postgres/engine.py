@@ -147,7 +147,13 @@ class PostgresEngine:
 
     async def change_beside(self, work: Callable[[Change], T]) -> T:
         loop = asyncio.get_running_loop()
-        job = Job(work, loop, loop.create_future())
+
+        def with_patience(change: Change) -> T:
+            # Two of them may add the same word. One waits for the other, on a slow disk for seconds.
+            change.run("wait_longer_for_locks")
+            return work(change)
+
+        job = Job(with_patience, loop, loop.create_future())
         job.done.add_done_callback(asyncio.Future.exception)  # the caller may have gone
         self._writing_beside.submit(self._write_beside, job)
         result: T = await asyncio.shield(job.done)

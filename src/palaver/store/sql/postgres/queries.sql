@@ -399,6 +399,9 @@ SELECT count(*) > 0 AS is_so FROM counters WHERE name = 'bulk writes' AND value 
 -- name: sort_in_memory  until the end of the transaction; the waiting entries of an index are sorted with this memory
 SET LOCAL work_mem = '32MB';
 
+-- name: wait_longer_for_locks  until the end of the transaction
+SET LOCAL lock_timeout = '60s';
+
 -- name: words_not_in_index  passages without a word that they should have; `pairs` are ids and words
 SELECT DISTINCT CAST(g.value ->> 0 AS bigint) AS id FROM jsonb_array_elements(CAST(:pairs AS jsonb)) AS g
 WHERE NOT EXISTS (
