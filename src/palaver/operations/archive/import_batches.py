@@ -54,6 +54,8 @@ class ImportRequest:
     paths: list[Path]
     are_uploads: bool = False
     in_small_batches: bool = False
+    written_at_once: int = 1
+    """How many batches are written, and so are in memory, at the same time."""
     tool_output: ToolOutput = "short"
     prepare_text: PrepareText | None = None
     """A part of the work of indexing that the engine wants to be done by the reader."""
@@ -118,7 +120,7 @@ def batches_of(request: ImportRequest) -> Generator[Batch]:
 def _conversation_batches(source: ImportSource, request: ImportRequest) -> Iterator[Batch]:
     batch, messages, characters = Batch(source.importer), 0, 0
     is_server_waiting = request.are_uploads or request.in_small_batches
-    most = MESSAGES_AT_ONCE_ON_SERVER if is_server_waiting else MESSAGES_AT_ONCE
+    most = MESSAGES_AT_ONCE_ON_SERVER if is_server_waiting else max(1, MESSAGES_AT_ONCE // request.written_at_once)
     for one in source.conversations():
         if isinstance(one, Skipped):
             batch.skipped.append(one)

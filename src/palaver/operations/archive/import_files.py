@@ -103,7 +103,8 @@ async def import_paths(
     is_large = await asyncio.to_thread(import_batches.is_large, paths)
     # With one writer for all, posts wait for each batch.
     in_small_batches = is_beside_server and here.long_changes_at_once == 1
-    request = ImportRequest(paths, are_uploads, in_small_batches, tool_output, here.prepare_text)
+    at_once = here.long_changes_at_once
+    request = ImportRequest(paths, are_uploads, in_small_batches, at_once, tool_output, here.prepare_text)
     batches = import_batches.read_batches(request, is_large=is_large)
     async with here.bulk_writes() if is_large and not dry_run else nullcontext(), aclosing(batches):
         try:
