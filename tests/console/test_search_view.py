@@ -32,6 +32,7 @@ def test_results_come_as_one_types_and_open_at_the_match_and_back_returns(
     expect(found).to_be_in_viewport()
     expect(found).to_have_class(re.compile("found"))
     assert f"#/threads/{thread.id}?message={wanted['id']}" in page.url
+    page.wait_for_function("CSS.highlights.has('found')")
     assert page.evaluate("[...CSS.highlights.get('found')].map(String)") == [unique]
     page.go_back()
     expect(page.locator(".hit")).to_have_count(1)
