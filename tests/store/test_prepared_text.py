@@ -26,6 +26,7 @@ def row_of(text: str) -> IndexRow:
 @example("the harbour masters were running, and ran")
 @example("a" * 41 + " b " + "c" * 300)
 @example("word " * 300)
+@example("red\x1bgreen\x00blue\x7fend")
 @example(" ".join(f"w{n}" for n in range(300)))
 def test_a_prepared_text_has_the_same_rows(text: str):
     plain = row_of(text)
@@ -66,3 +67,11 @@ def test_a_text_has_all_numbers_of_each_of_its_parts(text: str, data: st.DataObj
 
 def as_set(array: str) -> set[str]:
     return set(filter(None, array.strip("{}").split(",")))
+
+
+def test_tokens_are_words_between_all_characters_but_controls():
+    """`numbers_by_tokens` relies on it."""
+    for char in map(chr, range(128)):
+        if not char.isalnum():
+            is_same = tokenize.words(f"a{char}b") == re.findall("[a-z0-9]+", f"a{char}b")
+            assert is_same == (substrings.numbers_by_tokens(f"a{char}b", ["a", "b"]) is not None), repr(char)

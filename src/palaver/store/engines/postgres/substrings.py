@@ -22,6 +22,7 @@ BEGIN, END = "\x02", "\x03"
 """Mark the beginning and the end of a word in the table of words."""
 MARK = b"\0"
 _WORD_BYTES = b"abcdefghijklmnopqrstuvwxyz0123456789"
+_CONTROLS = bytes(code for code in range(128) if not chr(code).isprintable() and not chr(code).isspace())
 _BLANK_OTHERS = bytes(code if code in _WORD_BYTES else ord(" ") for code in range(256))
 _MARK_OTHERS = bytes(code if code in _WORD_BYTES + b" " else MARK[0] for code in range(256))
 """Tables for `bytes.translate`: a blank, or a mark, for each character that is in no word."""
@@ -83,12 +84,15 @@ def numbers_and_words(text: str) -> tuple[str, str]:
 
 
 def numbers_by_tokens(text: str, tokens: Sequence[str]) -> str | None:
-    """The numbers of a text whose tokens are its words. None if some may be different. DEL is no token and separates
-    none, but it is in no word."""
-    if not text.isascii() or "\x7f" in text:
+    """The numbers of a text whose tokens are its words. None if some may be different: a control character separates
+    words, but not tokens."""
+    if not text.isascii():
+        return None
+    raw = text.encode()
+    if len(raw.translate(None, _CONTROLS)) < len(raw):
         return None
     try:
-        return array(chain(tokens, _grams_around_marks(text, text.encode())))
+        return array(chain(tokens, _grams_around_marks(text, raw)))
     except LongWord:
         return None
 
