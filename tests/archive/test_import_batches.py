@@ -231,8 +231,7 @@ def test_a_batch_says_how_far_reading_has_come(tmp_path: Path):
     assert all(read <= total for read, total in come)
 
 
-def test_beside_a_server_batches_are_small(tmp_path: Path):
-    """Posts wait for each batch where the engine has one writer."""
+def test_a_request_says_how_large_batches_are(tmp_path: Path):
     folder = history(tmp_path / "history", count=60)
 
     def largest(request: ImportRequest) -> int:
@@ -240,4 +239,4 @@ def test_beside_a_server_batches_are_small(tmp_path: Path):
         return max(sum(len(one.conversation.messages) for one in batch.conversations) for batch in batches)
 
     assert largest(ImportRequest([folder])) == 1_200
-    assert largest(ImportRequest([folder], in_small_batches=True)) == 500
+    assert largest(ImportRequest([folder], messages_at_once=500)) == 500

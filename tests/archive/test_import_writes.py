@@ -148,18 +148,18 @@ async def test_other_changes_do_not_wait_for_a_long_one(on_postgres: Engine, tmp
         here.close()
 
 
-async def test_small_batches_are_for_engines_with_one_writer(
+async def test_batches_are_smaller_where_posts_wait_or_two_are_in_memory(
     here: Workspace, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     write_export(tmp_path / "export", "conversations.json", talk("c", "text"))
-    asked: list[bool] = []
+    asked: list[int] = []
     real = import_batches.read_batches
 
     def read_batches(request: import_batches.ImportRequest, *, is_large: bool) -> Any:
-        asked.append(request.in_small_batches)
+        asked.append(request.messages_at_once)
         return real(request, is_large=is_large)
 
     monkeypatch.setattr(import_batches, "read_batches", read_batches)
     await import_paths(here, [tmp_path / "export"])
     await import_paths(here, [tmp_path / "export"], is_beside_server=True)
-    assert asked == [False, engine.name == "sqlite"]
+    assert asked == ([2_000, 500] if engine.name == "sqlite" else [1_000, 1_000])

@@ -127,9 +127,14 @@ async def _read_once(here: Workspace, path: Path, follower: _Follower) -> None:
     there: set[str] = set()
     is_large = import_batches.is_large([path])
     known = await here.read(archive.fingerprints)
-    batches = import_batches.read_batches(
-        ImportRequest([path], are_uploads=True, prepare_text=here.prepare_text, known=known), is_large=is_large
+    request = ImportRequest(
+        [path],
+        are_uploads=True,
+        messages_at_once=import_batches.MESSAGES_AT_ONCE_BESIDE_POSTS,
+        prepare_text=here.prepare_text,
+        known=known,
     )
+    batches = import_batches.read_batches(request, is_large=is_large)
     async with here.bulk_writes() if is_large else nullcontext(), aclosing(batches):
         async for batch in batches:
             if batch.conversations:

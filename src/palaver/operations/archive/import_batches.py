@@ -32,8 +32,8 @@ from palaver.text.tool_output import ToolOutput
 
 MESSAGES_AT_ONCE = 2_000
 CHARACTERS_AT_ONCE = 4_000_000
-MESSAGES_AT_ONCE_ON_SERVER = 500
-"""A server writes uploads in smaller batches, because posts wait for the transaction. So does a command beside it."""
+MESSAGES_AT_ONCE_BESIDE_POSTS = 500
+"""A smaller batch, for imports whose transactions posts wait for."""
 CHARACTERS_OF_PIECES_AT_ONCE = 1_000_000
 PIECES_AT_ONCE = 100
 
@@ -53,9 +53,8 @@ class ImportRequest:
 
     paths: list[Path]
     are_uploads: bool = False
-    in_small_batches: bool = False
-    written_at_once: int = 1
-    """How many batches are written, and so are in memory, at the same time."""
+    messages_at_once: int = MESSAGES_AT_ONCE
+    """About how many messages a batch has."""
     tool_output: ToolOutput = "short"
     prepare_text: PrepareText | None = None
     """A part of the work of indexing that the engine wants to be done by the reader."""
@@ -119,8 +118,6 @@ def batches_of(request: ImportRequest) -> Generator[Batch]:
 
 def _conversation_batches(source: ImportSource, request: ImportRequest) -> Iterator[Batch]:
     batch, messages, characters = Batch(source.importer), 0, 0
-    is_server_waiting = request.are_uploads or request.in_small_batches
-    most = MESSAGES_AT_ONCE_ON_SERVER if is_server_waiting else max(1, MESSAGES_AT_ONCE // request.written_at_once)
     for one in source.conversations():
         if isinstance(one, Skipped):
             batch.skipped.append(one)
@@ -133,7 +130,7 @@ def _conversation_batches(source: ImportSource, request: ImportRequest) -> Itera
         batch.conversations.append(archive.prepare(one, request.prepare_text))
         messages += len(one.messages)
         characters += sum(len(said.text) for said in one.messages)
-        if messages >= most or characters >= CHARACTERS_AT_ONCE:
+        if messages >= request.messages_at_once or characters >= CHARACTERS_AT_ONCE:
             yield batch
             batch, messages, characters = Batch(source.importer), 0, 0
     yield batch

@@ -101,10 +101,8 @@ async def import_paths(
     # A server writes one batch at a time, to leave time for its clients.
     writes = _Writes(here, summary, seen, progress, 1 if are_uploads or dry_run else here.long_changes_at_once)
     is_large = await asyncio.to_thread(import_batches.is_large, paths)
-    # With one writer for all, posts wait for each batch.
-    in_small_batches = is_beside_server and here.long_changes_at_once == 1
-    at_once = here.long_changes_at_once
-    request = ImportRequest(paths, are_uploads, in_small_batches, at_once, tool_output, here.prepare_text)
+    size = _batch_size(here, has_clients=are_uploads, is_beside_server=is_beside_server)
+    request = ImportRequest(paths, are_uploads, size, tool_output, here.prepare_text)
     batches = import_batches.read_batches(request, is_large=is_large)
     async with here.bulk_writes() if is_large and not dry_run else nullcontext(), aclosing(batches):
         try:
@@ -123,6 +121,15 @@ async def import_paths(
             await writes.add(page)
             await writes.finish()
     return summary
+
+
+def _batch_size(here: Workspace, *, has_clients: bool, is_beside_server: bool) -> int:
+    """How many messages are written in one transaction."""
+    has_one_writer = here.long_changes_at_once == 1
+    if has_clients or (is_beside_server and has_one_writer):
+        return import_batches.MESSAGES_AT_ONCE_BESIDE_POSTS
+    # Batches that are written at the same time are in memory at the same time.
+    return max(1, import_batches.MESSAGES_AT_ONCE // here.long_changes_at_once)
 
 
 class _Writes:

@@ -149,6 +149,8 @@ class Dialect(Protocol):
     """The operations that SQLite and PostgreSQL implement differently."""
 
     name: str
+    newest_with_parts: str
+    """The statement that reads imported messages, newest first, when all of them are in the substring index."""
 
     def sql(self, name: str) -> str:
         """The statement of this name."""

@@ -391,7 +391,7 @@ def _matching(read: Reader, part: str | None, scope: Scope) -> Iterator[Row]:
         return
     hits, seen = read.substring_candidates(part, COMMON, roughly=True), 0
     if len(hits) == COMMON:
-        newest, looked = _newest(read, scope, "archive_newest_indexed"), 0
+        newest, looked = _newest(read, scope, read.connection.dialect.newest_with_parts), 0
         for row in islice(newest, READ_FIRST):
             looked += 1
             if _contains(row, part):

@@ -47,6 +47,7 @@ class Statistics(NamedTuple):
 
 class PostgresDialect:
     name = "postgres"
+    newest_with_parts = "archive_newest_indexed"
 
     def __init__(self) -> None:
         self._statements, self.event_log_statements, self.copies = statements()

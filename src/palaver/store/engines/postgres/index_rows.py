@@ -132,8 +132,13 @@ def prepare_text(words: list[str], stems: list[str], substring: str) -> Prepared
 def _fit_one_row(words: Sequence[str], stems: Sequence[str]) -> bool:
     if len(words) <= MOST_PLACES:
         return True
-    is_short = len(words) <= MOST_WORDS and 2 * len(" ".join(stems).encode()) + 28 * len(words) <= MOST_BYTES
+    is_short = len(words) <= MOST_WORDS and _most_bytes_of(stems) <= MOST_BYTES
     return is_short and max(Counter(stems).values()) <= MOST_PLACES
+
+
+def _most_bytes_of(stems: Sequence[str]) -> int:
+    """How large a tsvector of these words and stems may be: each with its places."""
+    return 2 * len(" ".join(stems).encode()) + 28 * len(stems)
 
 
 def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
@@ -154,7 +159,7 @@ def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
     if not rest and _fit_one_row(words, stems):
         return _literal(words, stems) + " ".join(scopes), []
     size = len(words)
-    while size > MOST_PLACES and 2 * len(" ".join(stems[:size]).encode()) + 28 * size > MOST_BYTES:
+    while size > MOST_PLACES and _most_bytes_of(stems[:size]) > MOST_BYTES:
         size //= 2
     known = set(words[:size])
     others: dict[str, str | None] = dict(zip(words[size:], stems[size:], strict=True))

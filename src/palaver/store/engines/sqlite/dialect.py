@@ -52,6 +52,7 @@ PADDING = "\x01\x01"
 
 class SqliteDialect:
     name = "sqlite"
+    newest_with_parts = "archive_newest"
 
     def __init__(self) -> None:
         self._statements = named_sql.load("sqlite")

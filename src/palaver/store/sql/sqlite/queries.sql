@@ -216,16 +216,6 @@ WHERE p.created_at BETWEEN :since AND :until AND (p.created_at < :until OR p.id 
 ORDER BY p.created_at DESC, p.id DESC
 LIMIT :limit;
 
--- name: archive_newest_indexed  the same: the ids of imported messages are in a range of their own
-SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
-       d.data
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.created_at BETWEEN :since AND :until AND (p.created_at < :until OR p.id < :before)
-  AND +p.id BETWEEN :first AND :last
-  AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
-ORDER BY p.created_at DESC, p.id DESC
-LIMIT :limit;
-
 -- name: archive_timeless  messages without a time
 SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
        d.data
