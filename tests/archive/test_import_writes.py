@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.archive.test_conversation_search import NOON, chat
 from tests.conftest import Engine
 from tests.helpers import PATIENCE
 from tests.importers.shapes import as_json
+from tests.store.bus import Bus
 
 from palaver.errors import PalaverError
-from palaver.operations.archive import import_batches
-from palaver.operations.archive.import_files import import_paths
+from palaver.operations.archive import giving_way, import_batches
+from palaver.operations.archive.import_files import Summary, import_paths
 from palaver.settings import Settings
 from palaver.store.engines.database import Change, Scope
 from palaver.store.library import archive
@@ -163,3 +166,84 @@ async def test_batches_are_smaller_where_posts_wait_or_two_are_in_memory(
     await import_paths(here, [tmp_path / "export"])
     await import_paths(here, [tmp_path / "export"], is_beside_server=True)
     assert asked == ([2_000, 500] if engine.name == "sqlite" else [1_000, 1_000])
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many conversations each transaction of an import wrote."""
+    sizes: list[int] = []
+    real = archive.put_all
+
+    def put_all(change: Change, batch: list[archive.PreparedConversation], **more: bool) -> list[archive.Outcome]:
+        sizes.append(len(batch))
+        return real(change, batch, **more)
+
+    monkeypatch.setattr(archive, "put_all", put_all)
+    return sizes
+
+
+async def import_talks(here: Workspace, folder: Path, progress: Callable[[Summary], None]) -> None:
+    """Import 300 conversations of one message each, in batches of a hundred."""
+    write_export(folder, "conversations.json", *(talk(f"c{n:03}", f"text{n}") for n in range(300)))
+    summary = await import_paths(here, [folder], are_uploads=True, progress=progress)
+    assert [item.id for item in summary.items] == [f"chatgpt:c{n:03}" for n in range(300)]
+    assert (summary.new, summary.messages) == (300, 300)
+
+
+async def test_an_import_alone_writes_whole_batches(
+    here: Workspace, tmp_path: Path, written: list[int], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(import_batches, "MESSAGES_AT_ONCE_BESIDE_POSTS", 100)
+    bus = Bus(here)
+    await bus.post(await bus.thread(), "before the import")
+    await import_talks(here, tmp_path / "export", lambda so_far: None)
+    assert written == [100, 100, 100]
+
+
+@pytest.mark.parametrize("seconds, last", [(60.0, 20), (0.0, 100)])
+async def test_an_import_gives_way_for_a_while_to_somebody_who_writes(
+    here: Workspace, tmp_path: Path, written: list[int], monkeypatch: pytest.MonkeyPatch, seconds: float, last: int
+):
+    monkeypatch.setattr(giving_way, "SECONDS", seconds)
+    monkeypatch.setattr(import_batches, "MESSAGES_AT_ONCE_BESIDE_POSTS", 100)
+    bus = Bus(here)
+    thread, posts = await bus.thread(), list[asyncio.Task[Any]]()
+
+    def post_once(so_far: Summary) -> None:
+        if not posts:
+            posts.append(asyncio.create_task(bus.post(thread, "during the import")))
+
+    await import_talks(here, tmp_path / "export", post_once)
+    await posts[0]
+    assert written[0] == 100
+    assert written[-1] == last
+    assert sum(written) == 300
+
+
+@given(st.lists(st.integers(0, 50), max_size=60), st.integers(0, 4))
+async def test_every_item_is_written_once_and_in_order(sizes: list[int], posts_at: int):
+    """Whatever the sizes of the items are, and whenever somebody writes."""
+    events = 0
+
+    class Here:
+        async def last_event_id(self) -> int:
+            return events
+
+    parts: list[list[int]] = []
+
+    async def write(some: Sequence[int]) -> list[archive.Outcome]:
+        nonlocal events
+        parts.append(list(some))
+        events += len(parts) >= posts_at
+        return ["new"] * len(some)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(giving_way, "PAUSE", 0.0)
+        giving = giving_way.GivingWay(cast(Workspace, Here()))
+        for _ in range(3):
+            parts.clear()
+            outcomes = await giving.write(sizes, lambda size: size, write)
+            assert [one for part in parts for one in part] == sizes
+            assert len(outcomes) == len(sizes)
+            # A part is as short as it can be, or everything that was left.
+            assert all(sum(part[:-1]) < giving_way.ITEMS_AT_ONCE for part in parts[:-1])

@@ -19,6 +19,7 @@ from palaver.errors import DatabaseNotFound, PalaverError
 from palaver.importers import Unreadable
 from palaver.importers.files.sqlite_file import Changed, Locked
 from palaver.operations.archive import import_batches
+from palaver.operations.archive.giving_way import GivingWay, messages_of
 from palaver.operations.archive.import_batches import ImportRequest
 from palaver.settings import Settings
 from palaver.store.library import archive
@@ -135,10 +136,14 @@ async def _read_once(here: Workspace, path: Path, follower: _Follower) -> None:
         known=known,
     )
     batches = import_batches.read_batches(request, is_large=is_large)
+    giving_way = GivingWay(here)
     async with here.bulk_writes() if is_large else nullcontext(), aclosing(batches):
         async for batch in batches:
-            if batch.conversations:
-                await here.change_beside(partial(archive.put_all, batch=batch.conversations, is_followed=True))
+            await giving_way.write(
+                batch.conversations,
+                messages_of,
+                lambda some: here.change_beside(partial(archive.put_all, batch=some, is_followed=True)),
+            )
             there.update(batch.unchanged, (one.conversation.id for one in batch.conversations))
             follower.conversations = len(there)
     await here.change(partial(archive.mark_gone, still_there=there))

@@ -18,6 +18,7 @@ from palaver.importers.files.discover import Skipped
 from palaver.model.library import ImportedPiece
 from palaver.operations import library
 from palaver.operations.archive import import_batches
+from palaver.operations.archive.giving_way import GivingWay, messages_of
 from palaver.operations.archive.import_batches import Batch, ImportRequest
 from palaver.operations.library import web_fetch
 from palaver.operations.library.import_items import SHELVES, id_of
@@ -149,6 +150,7 @@ class _Writes:
     ) -> None:
         self._here, self._summary, self._seen, self._progress = here, summary, seen, progress
         self._most_at_once = most_at_once
+        self._giving_way = GivingWay(here)
         self._running: deque[tuple[Batch, asyncio.Task[list[Outcome]]]] = deque()
 
     async def add(self, batch: Batch) -> None:
@@ -201,14 +203,22 @@ class _Writes:
             return []
         if self._seen is not None:
             return await self._here.read(partial(archive.compare_all, batch=conversations))
-        return await self._here.change_beside(partial(archive.put_all, batch=conversations))
+        return await self._giving_way.write(
+            conversations,
+            messages_of,
+            lambda some: self._here.change_beside(partial(archive.put_all, batch=some)),
+        )
 
     async def _write_pieces(self, pieces: list[ImportedPiece]) -> None:
         here, summary = self._here, self._summary
         if self._seen is not None:
             outcomes = await here.read(partial(_compare_pieces, pieces=pieces, seen=self._seen))
         else:
-            outcomes = await here.change_beside(lambda change: [library.import_piece(change, one) for one in pieces])
+            outcomes = await self._giving_way.write(
+                pieces,
+                lambda one: 1,
+                lambda some: here.change_beside(lambda change: [library.import_piece(change, one) for one in some]),
+            )
         some = pieces[: MOST_ITEMS_SHOWN - len(summary.items)]
         ids = await here.read(lambda read: [id_of(read, one) for one in some])
         sources = [SHELVES[type(one.piece)][0] for one in pieces]

@@ -37,6 +37,7 @@ from palaver.store.engines.database import (
     write_events,
     write_index,
 )
+from palaver.store.engines.sqlite.checkpoints import Checkpoints
 from palaver.store.engines.sqlite.dialect import SqliteDialect, occurrences
 from palaver.store.engines.write_queue import Job, WriteQueue, finish_jobs, send_events
 from palaver.synced_files import make_folder
@@ -166,6 +167,7 @@ class SqliteEngine:
         self._jobs = WriteQueue()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
+        self._checkpoints = Checkpoints(path, self._writer.raw, self._readers)
         self._idle: list[SqliteConnection] = []
         self._stats = EngineStats()
         self._thread = threading.Thread(target=self._write_for_ever, name=f"write-{path.stem}", daemon=True)

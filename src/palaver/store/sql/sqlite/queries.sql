@@ -354,19 +354,17 @@ INSERT INTO vectors (passage_id, model, made_at, vector)
 SELECT id, CAST(:model AS text), CAST(:made_at AS integer), :vector FROM passages WHERE id = :id AND text = CAST(:text AS text)
 ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
 
--- name: begin_bulk_writes  a larger cache, fewer checkpoints and later merges, so that less is written twice
+-- name: begin_bulk_writes  a larger cache and later merges, so that less is written twice
 -- With these limits the index never merges all segments at once, which would block all callers.
 INSERT INTO passage_index (passage_index, rank) VALUES ('automerge', 64), ('crisismerge', 512);
 INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 64), ('crisismerge', 512);
 PRAGMA cache_size = -24000;
-PRAGMA wal_autocheckpoint = 8000;
 
 -- name: end_bulk_writes  restore the settings; segments are merged little by little
 INSERT INTO passage_index (passage_index, rank) VALUES ('automerge', 8);
 INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 16);
 PRAGMA cache_size = -8000;
 PRAGMA shrink_memory;
-PRAGMA wal_autocheckpoint = 1000;
 
 -- name: schema_names  existing tables and indexes
 SELECT name FROM sqlite_schema;
