@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
@@ -13,8 +14,6 @@ from uuid import uuid4
 
 from measure import COMMON, percentile
 
-PAUSE = 0.2
-"""Mean seconds between two requests of a client. Without it, four hundred clients only measure the queue."""
 AGAIN = 0.1
 """Seconds before a client that failed tries again."""
 TIMEOUT = 10.0
@@ -110,8 +109,9 @@ async def read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
 class Clients:
     """A quarter of the clients post, a quarter wait, a quarter search, and a quarter listen."""
 
-    def __init__(self, port: int, count: int, threads: list[str]) -> None:
-        self._port, self._count, self._threads = port, count, threads
+    def __init__(self, port: int, count: int, threads: list[str], pause: float) -> None:
+        """`pause`: mean seconds between two requests of a client."""
+        self._port, self._count, self._threads, self._mean_pause = port, count, threads, pause
         self.figures = Figures()
         self._dice = random.Random(1)
         self._is_over = False
@@ -120,7 +120,7 @@ class Clients:
         kinds = (self._post, self._wait, self._search, self._listen)
         # In a random order, so that no server gets all clients of one kind.
         numbers = self._dice.sample(range(self._count), self._count)
-        tasks = [asyncio.create_task(kinds[number % 4](number)) for number in numbers]
+        tasks = [asyncio.create_task(self._begin(kinds[number % 4], number)) for number in numbers]
         await asyncio.sleep(seconds)
         if meanwhile:
             await meanwhile
@@ -130,6 +130,11 @@ class Clients:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         return self.figures
+
+    async def _begin(self, work: Callable[[int], Awaitable[None]], number: int) -> None:
+        """Not all clients at once: with a long pause, the first requests would be most of those that are measured."""
+        await self._pause()
+        await work(number)
 
     async def _ask(self, connection: Connection, what: str, method: str, path: str, body: object = None) -> bytes:
         """Ask until there is an answer."""
@@ -151,7 +156,7 @@ class Clients:
         self.figures.gaps_after_failure.setdefault(what, []).append(seconds)
 
     async def _pause(self) -> None:
-        await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE))
+        await asyncio.sleep(self._dice.uniform(0, 2 * self._mean_pause))
 
     async def _post(self, number: int) -> None:
         connection, thread = Connection(self._port), self._threads[number % len(self._threads)]

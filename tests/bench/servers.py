@@ -227,13 +227,14 @@ async def fail_over(database: Postgres, after: float) -> None:
     await asyncio.to_thread(database.fail_over)
 
 
-def measure(port: int, count: int, seconds: float, event: str = "", *, work: object = None) -> str:
+def measure(port: int, given: argparse.Namespace, *, work: object = None) -> str:
     """Let the clients work, and return a row of the table."""
+    seconds = given.seconds
     threads = make_threads(port)
 
     async def run() -> Figures:
         meanwhile = asyncio.create_task(work(seconds / 3)) if callable(work) else None
-        return await Clients(port, count, threads).run(seconds, meanwhile)
+        return await Clients(port, given.clients, threads, given.pause).run(seconds, meanwhile)
 
     figures = asyncio.run(run())
     gone, twice = lost(port, threads, figures)
@@ -241,7 +242,7 @@ def measure(port: int, count: int, seconds: float, event: str = "", *, work: obj
     return (
         f"{answers:.0f} | {len(figures.acknowledged) / seconds:.0f} | {figures.p95('post'):.0f} | "
         f"{figures.p95('search'):.0f} | {figures.gaps} / {figures.doubles} | {gone} / {twice} | "
-        f"{figures.longest_gap() if event else '-'} |"
+        f"{figures.longest_gap() if work else '-'} |"
     )
 
 
@@ -249,6 +250,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=400)
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--pause", type=float, default=2.0, help="mean seconds between two requests of a client")
     parser.add_argument("--servers", type=int, nargs="*", default=[1, 2, 4], help="without numbers: failures only")
     given = parser.parse_args([one for one in sys.argv[1:] if one != "servers"])
     if not shutil.which("haproxy"):
@@ -265,15 +267,13 @@ def main() -> int:
               "messages lost / doubled | longest without an answer |\n|---|---|---|---|---|---|---|---|", flush=True)  # fmt: skip
         for count in given.servers:
             with proxied(folder, database.both, count) as (port, _):
-                print(f"| {count} | {measure(port, given.clients, given.seconds)}", flush=True)
+                print(f"| {count} | {measure(port, given)}", flush=True)
         with proxied(folder, database.both, 2) as (port, servers):
-            row = measure(port, given.clients, given.seconds, "kill", work=lambda after: crash(servers, after))
+            row = measure(port, given, work=lambda after: crash(servers, after))
             print(f"| 2, one killed with -9 | {row}", flush=True)
         database.be_synchronous(True)
         with proxied(folder, database.both, 2) as (port, _):
-            row = measure(
-                port, given.clients, given.seconds, "fail over", work=lambda after: fail_over(database, after)
-            )
+            row = measure(port, given, work=lambda after: fail_over(database, after))
             print(f"| 2, PostgreSQL fails over, synchronous | {row}", flush=True)
     return 0
 
