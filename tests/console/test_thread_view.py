@@ -360,6 +360,42 @@ def test_changes_during_the_load_of_the_list_are_not_lost(window: Opening, threa
     expect(page.locator(f"[data-thread='{doomed.id}']")).to_have_count(0)
 
 
+def test_many_new_threads_are_loaded_with_few_requests(window: Opening, tmp_path: Path):
+    with start_server(tmp_path) as server, server.client() as api:
+        for name in ("first", "second"):
+            Thread(api).post(name, author="Ann")
+        page = window("#/threads", at=server)
+        rows = page.locator("[data-thread]")
+        expect(rows).to_have_count(2)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url) if "/api/threads" in request.url else None)
+        made = [Thread(api) for _ in range(80)]  # more than a page of the list
+        for thread in made:
+            thread.post("new", author="Bob")
+            thread.post("and more", author="Bob")
+        page.locator(".list").evaluate("list => list.scrollTo(0, list.scrollHeight)")
+        expect(rows).to_have_count(82)
+        expect(page.locator(f"[data-thread='{made[0].id}'] .last")).to_contain_text("and more")
+        assert len(asked) < len(made)
+        page.close()
+
+
+def test_the_states_of_many_threads_are_loaded_with_few_requests(window: Opening, tmp_path: Path):
+    with start_server(tmp_path) as server, server.client() as api:
+        some = [Thread(api) for _ in range(40)]
+        page = window("#/threads", at=server)
+        expect(page.locator("[data-thread]").first).to_be_visible()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url) if "/api/threads" in request.url else None)
+        for thread in some[1:]:
+            api.post(f"/api/threads/{thread.id}/archive")
+        expect(page.locator("[data-thread]")).to_have_count(1)
+        assert len(asked) < len(some) / 2
+        api.post(f"/api/threads/{some[5].id}/unarchive")
+        expect(page.locator("[data-thread]")).to_have_count(2)
+        page.close()
+
+
 def test_after_an_outage_the_console_catches_up_without_loss_or_repeat(window: Opening, tmp_path: Path):
     with start_server(tmp_path) as server, server.client() as api:
         thread = Thread(api)

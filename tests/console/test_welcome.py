@@ -39,6 +39,7 @@ def test_an_empty_home_shows_three_ways_to_begin_and_a_light_for_the_first_agent
         thread.post("I am here", author="Rook")
         expect(page.locator(f"[data-thread='{thread.id}']")).to_be_visible()
         expect(light).to_be_visible()
+        expect(page.locator(f"[data-thread='{thread.id}']")).to_be_in_viewport()
         page.locator(f"[data-thread='{thread.id}']").click()
         expect(page.locator(".message .prose")).to_have_text("I am here")
         page.evaluate("location.hash = '#/threads'")

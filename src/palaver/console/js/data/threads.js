@@ -11,6 +11,7 @@ import { storage } from "./storage.js";
 const FIRST_PAGE = 60; // fills a window
 const PAGE = 300;
 const MAX_THREADS = 3000;
+const FEW = 3; // so many threads are loaded one by one; for more, the list is loaded again
 const REFRESH_INTERVAL = 3000; // milliseconds
 const PREVIEW_LENGTH = 200; // characters of the last message
 
@@ -64,12 +65,17 @@ export function refreshMarks() {
 export const markAllRead = () => readMarks.markAll([...threads.byId.values()]);
 
 function setThreads(found) {
-  for (const { thread, read_seq } of found) readMarks.load(thread.id, read_seq);
-  threads.byId = new Map(
-    found.map(({ thread, last_message: last, participants }) => [thread.id, { ...thread, last, participants }]),
-  );
+  threads.byId = new Map();
+  addThreads(found);
   threads.isLoaded = true;
   redraw();
+}
+
+function addThreads(found) {
+  for (const { thread, last_message: last, participants, read_seq } of found) {
+    readMarks.load(thread.id, read_seq);
+    threads.byId.set(thread.id, { ...thread, last, participants });
+  }
 }
 
 export const lastActivity = (thread) => thread.last?.created_at ?? thread.created_at;
@@ -102,7 +108,7 @@ export const isHumanOnly = (metadata) =>
 
 replay.on("msg.new", (message) => {
   const thread = threads.byId.get(message.thread_id);
-  if (!thread) return refreshThread(message.thread_id);
+  if (!thread) return loadNewestSoon();
   if (message.seq <= thread.current_seq) return;
   thread.current_seq = message.seq;
   thread.message_count += 1;
@@ -125,13 +131,43 @@ replay.on("msg.edit", (edit) => {
 });
 
 replay.on("msg.delete", ({ thread_id }) => threads.byId.has(thread_id) && reloadSoon());
-replay.on("thread.new", ({ thread_id }) => refreshThread(thread_id));
-replay.on("thread.state", ({ thread_id }) => refreshThread(thread_id));
+replay.on("thread.new", ({ thread_id }) => threads.byId.has(thread_id) || loadNewestSoon());
+replay.on("thread.state", ({ thread_id }) => {
+  changed.add(thread_id);
+  loadChangedSoon();
+});
 replay.on("thread.deleted", ({ thread_id }) => {
   threads.byId.delete(thread_id);
   redraw();
 });
 on("reset", loadThreads);
+
+const reloadSoon = soon(loadThreads, 200);
+
+// Threads that are not in the list yet: they are in the first page, because they have the newest messages.
+const loadNewestSoon = soon(
+  () =>
+    replay.during(async () => {
+      const query = { limit: FIRST_PAGE, include_archived: threads.show === "all" };
+      const page = await get(withQuery("/api/threads/glance", query)).catch(() => null);
+      if (!page) return; // the list is loaded again when the connection is back
+      const isMore = page.has_more && page.threads.every(({ thread }) => !threads.byId.has(thread.id));
+      addThreads(page.threads);
+      if (isMore) reloadSoon();
+      redraw();
+    }),
+  30,
+);
+
+/** @type {Set<string>} The ids of threads whose topic, status or summary changed. */
+const changed = new Set();
+
+const loadChangedSoon = soon(async () => {
+  const ids = [...changed];
+  changed.clear();
+  if (ids.length > FEW) reloadSoon();
+  else await Promise.all(ids.map(refreshThread));
+}, 30);
 
 async function refreshThread(threadId) {
   try {
@@ -146,8 +182,6 @@ async function refreshThread(threadId) {
     if (error.status === 404) threads.byId.delete(threadId);
   }
 }
-
-const reloadSoon = soon(loadThreads, 200);
 
 // Changes
 

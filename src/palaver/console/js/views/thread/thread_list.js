@@ -76,8 +76,8 @@ export function threadList(openId) {
           @input=${filter} /></label>
       ${choice(t("Show"), SHOW, threads.show, show)}
     </div>
-    ${isMain && isWelcomeShown() ? welcome() : nothing}
     ${isMain && !threads.byId.size && isWelcomeShown() ? nothing : listBody(openId)}
+    ${isMain && isWelcomeShown() ? welcome() : nothing}
   </div>`;
 }
 
