@@ -195,3 +195,18 @@ def test_the_home_lists_what_is_new(window: Opening, rest: httpx.Client, viewpor
     expect(unread.locator("li", has_text=thread.topic)).to_contain_text("1 new")
     unread.get_by_role("link", name=thread.topic).click()
     expect(page.locator(".message")).to_contain_text("for @human")
+
+
+def test_a_message_that_i_wrote_on_another_device_means_that_i_have_read_the_thread(window: Opening, thread: Thread):
+    page = window("#/threads")
+    page.evaluate("localStorage.setItem('palaver.name', JSON.stringify('Ann'))")
+    page.reload()
+    row = page.locator(f"[data-thread='{thread.id}']")
+    thread.post("a question", author="Bob")
+    thread.post("another one", author="Bob")
+    expect(row.locator(".news")).to_have_text("2")
+    thread.post("an answer", author="Ann")
+    expect(row.locator(".last")).to_contain_text("You: an answer")
+    expect(row.locator(".news")).to_have_count(0)
+    thread.post("thanks", author="Bob")
+    expect(row.locator(".news")).to_have_text("1")

@@ -5,6 +5,7 @@ import { redraw } from "../ui/render.js";
 import { get, post, put, remove, url, withQuery } from "./api.js";
 import { EventReplay, on } from "./events.js";
 import { readMarks } from "./read_marks.js";
+import { me } from "./session.js";
 import { soon } from "./soon.js";
 import { storage } from "./storage.js";
 
@@ -104,6 +105,8 @@ export function filteredThreads(openId) {
 export const isHumanOnly = (metadata) =>
   metadata?.visibility === "human_only" || metadata?.audience === "human" || metadata?.human_only === true;
 
+export const isMine = (message) => message.author_name === me.name && !message.author_id;
+
 // Events
 
 replay.on("msg.new", (message) => {
@@ -120,6 +123,7 @@ replay.on("msg.new", (message) => {
     created_at: message.created_at,
   };
   thread.participants = [message.author_name, ...thread.participants.filter((name) => name !== message.author_name)];
+  if (isMine(message)) readMarks.load(thread.id, message.seq); // written on another device, where the thread was read
   redraw();
 });
 

@@ -7,7 +7,7 @@ import { messageEdits } from "../../data/drafts.js";
 import { findPerson, peopleCount } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
 import { settings } from "../../data/settings.js";
-import { isHumanOnly } from "../../data/threads.js";
+import { isHumanOnly, isMine } from "../../data/threads.js";
 import { linkToThread } from "../../route.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
 import { confirmDialog, openDialog } from "../../ui/dialog.js";
@@ -39,7 +39,6 @@ const FOLD_LINES = 80;
 const unfolded = new Set(); // ids of long messages shown in full
 let activeId = null; // the message under the pointer or with the focus
 
-const isMine = (message) => message.author_name === me.name && !message.author_id;
 const canChange = (message) => can("write") && (!me.needsLogin || isMine(message) || can("admin"));
 const isImportant = (message) => ["high", "urgent"].includes(message.priority);
 
