@@ -194,8 +194,15 @@ async def test_for_much_the_engine_is_set_up_and_put_back(here: Workspace, tmp_p
     seen: list[dict[str, int]] = []
     async with here.bulk_writes():
         seen.append(await here.read(merging))
+        await complete_index(here)  # the background work of a server beside it
+        seen.append(await here.read(merging))
     seen.append(await here.read(merging))
-    assert seen == [{"automerge": 64, "crisismerge": 512}, {"automerge": 8, "crisismerge": 512}]
+    bulk, usual = {"automerge": 64, "crisismerge": 512}, {"automerge": 8, "crisismerge": 512}
+    assert seen == [bulk, bulk, usual]
+    await here.change(lambda change: change.run("begin_bulk_writes"))  # and then the process is killed
+    assert await here.read(merging) == bulk
+    await complete_index(here)
+    assert await here.read(merging) == usual
 
 
 async def test_postgres_gets_longer_lists_for_much_and_its_own_limit_back(on_postgres: Engine, tmp_path: Path):

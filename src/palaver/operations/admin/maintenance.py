@@ -157,7 +157,7 @@ async def complete_index(here: Workspace, *, is_opening: bool = False) -> bool:
             if added and here.is_index_filled:  # it was complete before: somebody else removed rows
                 said = "1 passage was" if added == 1 else f"{added:,} passages were"
                 here.check_state.report("search index", f"{said} missing in the search index", MENDED)
-        if not is_opening:
+        if not is_opening and not here.is_importing():
             await here.change(lambda change: change.connection.dialect.tidy(change.connection))
         if not has_marks:
             await here.change(documents.mark_human_only)

@@ -181,7 +181,8 @@ class SqliteDialect:
         connection.run_rows(self.sql("index_passages"), new)
 
     def tidy(self, connection: Connection) -> None:
-        """Nothing to do: FTS5 maintains its own totals."""
+        if connection.fetch(self.sql("has_bulk_settings"), {}):
+            connection.run(self.sql("end_bulk_writes"), {})
 
     def write_parts(self, connection: Connection, texts: Mapping[int, str], times: Mapping[int, int | None]) -> None:
         connection.run_rows(self.sql("index_trigrams"), ((id, text + PADDING) for id, text in texts.items()))

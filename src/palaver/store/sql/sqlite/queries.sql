@@ -366,6 +366,9 @@ INSERT INTO passage_trigrams (passage_trigrams, rank) VALUES ('automerge', 16);
 PRAGMA cache_size = -8000;
 PRAGMA shrink_memory;
 
+-- name: has_bulk_settings  did a process end before it restored them?
+SELECT v FROM passage_index_config WHERE k = 'automerge' AND v = 64;
+
 -- name: schema_names  existing tables and indexes
 SELECT name FROM sqlite_schema;
 
