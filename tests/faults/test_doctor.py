@@ -586,3 +586,17 @@ def test_the_doctor_looks_at_postgresql(postgres: Any, tmp_path: Path):
     away = Place(tmp_path / "home", "postgresql://nobody@127.0.0.1:9/none")
     code, wrong = away.wrong()
     assert (code, "PostgreSQL: PostgreSQL is not reachable" in wrong) == (1, True)
+
+
+def test_the_doctor_says_when_postgresql_has_little_memory_for_the_search_index(postgres: Any, tmp_path: Path):
+    place = Place(tmp_path / "home", postgres())
+    _, found = place.doctor()
+    assert "search speed" not in {finding["what"] for finding in found}
+    with psycopg.connect(place.url) as raw:
+        large = "UPDATE pg_class SET relpages = 200000 WHERE oid = 'workspace_default.passage_index'::regclass"
+        raw.execute(large)
+    code, found = place.doctor()
+    (slow,) = (finding for finding in found if finding["what"] == "search speed")
+    assert (code, slow["is_well"]) == (0, None)
+    assert "the search index 1,56" in slow["says"]
+    assert "Set shared_buffers to a quarter of the memory" in slow["advice"]

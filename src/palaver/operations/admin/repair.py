@@ -73,8 +73,8 @@ async def opened(settings: Settings, name: str) -> AsyncIterator[Workspace]:
         await asyncio.to_thread(workspace.close)
 
 
-def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
-    """The version of the PostgreSQL server, and the problems of the database."""
+def problems_of_postgres(settings: Settings) -> tuple[str, list[str], str]:
+    """The version of the PostgreSQL server, the problems of the database, and what makes searches slow, if anything."""
     from palaver.store.engines.postgres import schemas as postgres
 
     about = postgres.server_info(settings.database_url)
@@ -87,7 +87,14 @@ def problems_of_postgres(settings: Settings) -> tuple[str, list[str]]:
         found.append("this user may not create schemas; GRANT CREATE ON DATABASE lets it make workspaces")
     if about.is_old_collation:
         found.append("the collation has changed; run REINDEX DATABASE, then ALTER DATABASE … REFRESH COLLATION VERSION")
-    return about.version, found
+    slow = ""
+    if about.index_bytes > about.buffer_bytes:
+        slow = f"shared_buffers is {_megabytes(about.buffer_bytes)}, the search index {_megabytes(about.index_bytes)}"
+    return about.version, found, slow
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1024**2:,.0f} MB"
 
 
 async def problems(settings: Settings, name: str) -> list[str]:

@@ -24,6 +24,7 @@ from palaver.settings import Settings
 
 OLDEST_SQLITE = (3, 44, 0)
 LITTLE_SPACE = 500 * 1024**2
+MORE_BUFFERS = "Searches are slower than they could be. Set shared_buffers to a quarter of the memory, then restart it."
 RESTORE_FILES = "Restore the files (is a disk not mounted?). 'doctor --repair --discard-missing' drops these turns."
 
 
@@ -152,10 +153,11 @@ async def _postgres(settings: Settings) -> list[Finding]:
     from palaver.operations.admin.repair import problems_of_postgres
 
     try:
-        version, problems = await asyncio.to_thread(problems_of_postgres, settings)
+        version, problems, slow = await asyncio.to_thread(problems_of_postgres, settings)
     except PalaverError as problem:
         return [Finding("PostgreSQL", False, problem.message, _advice(settings))]
-    return [Finding("PostgreSQL", True, version), *(Finding("PostgreSQL", False, says) for says in problems)]
+    found = [Finding("PostgreSQL", True, version), *(Finding("PostgreSQL", False, says) for says in problems)]
+    return [*found, Finding("search speed", None, slow, MORE_BUFFERS)] if slow else found
 
 
 async def _repair(settings: Settings, discard_missing: bool) -> AsyncIterator[Finding]:

@@ -109,6 +109,10 @@ class ServerInfo:
     is_old_collation: bool
     """Whether the collation of the operating system has changed since the indexes were built."""
     may_create: bool
+    buffer_bytes: int
+    """The memory for tables and indexes that are read often: `shared_buffers`."""
+    index_bytes: int
+    """The size of the search indexes when they were last analysed."""
 
 
 def server_info(url: str) -> ServerInfo:
@@ -119,7 +123,9 @@ def server_info(url: str) -> ServerInfo:
         is_old = None
         if number >= COLLATION_VERSIONS_SINCE:
             is_old = raw.execute(_sql("is_old_collation")).fetchone()
-    return ServerInfo(version, number, encoding, bool(is_old and is_old[0]), may_create)
+        memory = raw.execute(_sql("memory_for_search")).fetchone()
+        assert memory is not None
+    return ServerInfo(version, number, encoding, bool(is_old and is_old[0]), may_create, int(memory[0]), int(memory[1]))
 
 
 # Indexes

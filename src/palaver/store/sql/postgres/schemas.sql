@@ -24,6 +24,11 @@ SELECT current_setting('server_version'), current_setting('server_version_num'):
        has_database_privilege(datname, 'CREATE')
 FROM pg_database WHERE datname = current_database();
 
+-- name: memory_for_search  the size of the buffers and of the search indexes of all workspaces, in bytes
+SELECT pg_size_bytes(current_setting('shared_buffers')),
+       (SELECT coalesce(sum(relpages), 0) * current_setting('block_size')::bigint FROM pg_class
+        WHERE relname IN ('passage_index', 'passage_index_words'));
+
 -- name: is_old_collation  has the collation changed since the database was created?
 SELECT datcollversion <> pg_database_collation_actual_version(oid)
 FROM pg_database WHERE datname = current_database();
