@@ -71,8 +71,9 @@ async def test_error_handling(here: Workspace, caller: Caller, ask: Request) -> 
 
 @operation(Tool("test_tool_with_progress", is_text=True))
 async def test_tool_with_progress(here: Workspace, caller: Caller, ask: Request) -> str:
-    """Take a while: long enough for the door to say five times that it is still at it."""
-    await asyncio.sleep(0.17)
+    """Take a while: long enough for the door to say several times that it is still at it, also on a busy machine."""
+    for _ in range(8):
+        await asyncio.sleep(0.05)
     return "Done."
 
 

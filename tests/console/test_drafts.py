@@ -71,7 +71,7 @@ def test_a_new_note_that_is_left_untouched_leaves_none_and_a_begun_one_is_kept(w
     before = notes()
     page = window("#/library/notes")
     page.get_by_role("button", name="New note").first.click()
-    expect(page.get_by_label("Title")).to_be_visible()
+    expect(page.get_by_label("Title", exact=True)).to_be_visible()
     assert notes() == before + 1
     page.evaluate("location.hash = '#/agents'")
     eventually(lambda: notes() == before)

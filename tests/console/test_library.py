@@ -22,7 +22,7 @@ def made(rest: httpx.Client, path: str, **what: object) -> str:
 def test_a_note_is_written_read_changed_and_deleted(window: Opening, rest: httpx.Client):
     page, title = window("#/library"), word("note ")
     page.get_by_role("button", name="New note").first.click()
-    page.get_by_label("Title").fill(title)
+    page.get_by_label("Title", exact=True).fill(title)
     page.get_by_label("Text (Markdown)").fill("# Head\n\nsome *words* <script>alert(1)</script>")
     page.get_by_label("Keywords (comma-separated)").fill("one, two")
     page.get_by_role("button", name="Save").click()
@@ -30,7 +30,7 @@ def test_a_note_is_written_read_changed_and_deleted(window: Opening, rest: httpx
     expect(page.locator(".prose h3")).to_have_text("Head")
     expect(page.locator(".tag")).to_have_text(["one", "two"])
     page.keyboard.press("e")
-    page.get_by_label("Title").fill(f"{title} again")
+    page.get_by_label("Title", exact=True).fill(f"{title} again")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".head h1")).to_have_text(f"{title} again")
     page.get_by_label("More").click()
@@ -43,7 +43,7 @@ def test_cancelling_a_new_note_leaves_none(window: Opening, rest: httpx.Client):
     before = len(rest.get("/api/notes?limit=100").json())
     page = window("#/library/notes")
     page.get_by_role("button", name="New note").first.click()
-    page.get_by_label("Title").fill("never mind")
+    page.get_by_label("Title", exact=True).fill("never mind")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".shelves")).to_be_visible()
     assert len(rest.get("/api/notes?limit=100").json()) == before

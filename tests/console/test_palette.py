@@ -111,7 +111,7 @@ def test_actions_of_the_palette_run(window: Opening, thread: Thread, rest: httpx
     page.keyboard.press("Escape")
     ask(page, "new note")
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Title")).to_be_visible()
+    expect(page.get_by_label("Title", exact=True)).to_be_visible()
 
 
 def test_pages_and_unread_threads_are_reached_by_keys(window: Opening, thread: Thread, rest: httpx.Client):
