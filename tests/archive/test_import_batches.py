@@ -216,17 +216,30 @@ async def test_postgres_gets_longer_lists_for_much_and_its_own_limit_back(on_pos
 
     here = Workspace("default", open_engine(settings, "default"), settings)
     try:
-        assert await here.read(limits) == [None, None]
+        assert await here.read(limits) == [["gin_pending_list_limit=256"]] * 2
         async with here.bulk_writes():
             assert await here.read(limits) == [["gin_pending_list_limit=16384"]] * 2
-        assert await here.read(limits) == [None, None]
+        assert await here.read(limits) == [["gin_pending_list_limit=256"]] * 2
         await here.change(lambda change: change.run("begin_bulk_writes"))  # and then the process is killed
         await complete_index(here)
         assert await here.read(limits) == [["gin_pending_list_limit=16384"]] * 2  # it may still be running
         long_ago = "UPDATE counters SET value = value - 6 * 3600 - 1 WHERE name = 'bulk writes'"
         await here.change(lambda change: change.connection.run(long_ago, {}))
         await complete_index(here)
-        assert await here.read(limits) == [None, None]
+        assert await here.read(limits) == [["gin_pending_list_limit=256"]] * 2
+    finally:
+        here.close()
+
+
+async def test_an_index_that_is_made_again_has_its_settings(on_postgres: Engine, tmp_path: Path):
+    settings = Settings(home=tmp_path, database_url=on_postgres.fresh())
+    here = Workspace("default", open_engine(settings, "default"), settings)
+    try:
+        await here.change(lambda change: change.connection.run("DROP INDEX passage_index_words", {}))
+        await here.create_missing_tables()
+        sql = "SELECT reloptions FROM pg_class WHERE relname = 'passage_index_words'"
+        rows = await here.read(lambda read: read.connection.fetch(sql, {}))
+        assert rows == [{"reloptions": ["gin_pending_list_limit=256"]}]
     finally:
         here.close()
 

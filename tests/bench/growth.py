@@ -172,7 +172,7 @@ SELECT passage_id + k * p, length,
        tokens, stems
 FROM last, generate_series(1, {copies}) k, passage_index JOIN passages ON id = passage_id WHERE passage_id <= p;
 INSERT INTO passage_trigrams
-SELECT passage_id + k * p, trigrams FROM last, generate_series(1, {copies}) k, passage_trigrams WHERE passage_id <= p;
+SELECT passage_id + k * p, trigrams, created_at FROM last, generate_series(1, {copies}) k, passage_trigrams WHERE passage_id <= p;
 CREATE INDEX passage_index_words ON passage_index USING gin (words);
 CREATE INDEX passage_trigrams_gin ON passage_trigrams USING gin (trigrams);
 SELECT setval(pg_get_serial_sequence('passages', 'id'), (SELECT max(id) FROM passages));

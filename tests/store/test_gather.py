@@ -114,14 +114,22 @@ async def test_only_the_slice_is_looked_at(bus: Bus):
     assert (await gathered(bus, "harbour", [Scope(("bus",), scopes=("d0",))])).by_terms == {}
 
 
+def collect_few(monkeypatch: pytest.MonkeyPatch, most: int, enough: int = 100) -> None:
+    """A word is common if more than `most` passages have it."""
+    monkeypatch.setattr(lookup, "FEW_PASSAGES", most)
+    for limits in ("KEYWORDS", "ASKED"):
+        monkeypatch.setattr(lookup, limits, lookup.Limits(most, most, most, enough, most))
+
+
 async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lookup, "MOST_HITS", 10)
+    collect_few(monkeypatch, 10)
     thread = await bus.thread()
     for n in range(30):
         await bus.post(thread, "harbour" + (" quicksilver" if n < 3 else ""))
     found = await gathered(bus, "harbour quicksilver")
     assert found.too_common == (0,)
     assert found.count == 3
+    assert len(found.by_terms[0b11]) == 3  # they have the common word, too
     only = await gathered(bus, "harbour")
     assert only.is_capped
     assert only.count == 10
@@ -139,7 +147,7 @@ async def test_the_size_of_the_index_is_known(bus: Bus):
 
 
 async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lookup, "MOST_HITS", 5)
+    collect_few(monkeypatch, 5)
     thread = await bus.thread()
     both = await bus.post(thread, "harbour lantern")
     for _ in range(10):
@@ -150,6 +158,46 @@ async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monk
     assert len(found.by_terms[0b11]) == 1
     assert next(iter(found.best_first().values())) == 0b11
     assert both
+
+
+async def test_if_enough_passages_have_rare_words_common_ones_are_not_looked_up_together(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+):
+    thread = await bus.thread()
+    for n in range(10):
+        await bus.post(thread, "harbour lantern" + (" quicksilver" if n < 3 else ""))
+    collect_few(monkeypatch, 5, enough=4)
+    few = await gathered(bus, "harbour lantern quicksilver")
+    assert {terms: len(ids) for terms, ids in few.by_terms.items()} == {0b111: 3, 0b011: 5}
+    collect_few(monkeypatch, 5, enough=3)
+    enough = await gathered(bus, "harbour lantern quicksilver")
+    assert {terms: len(ids) for terms, ids in enough.by_terms.items()} == {0b111: 3}
+
+
+async def test_a_word_that_is_rare_in_the_scope_is_not_cut(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    collect_few(monkeypatch, 5)
+    busy, quiet = await bus.thread(), await bus.thread()
+    for n in range(10):
+        await bus.post(busy, f"harbour lantern {n}")
+    await bus.post(quiet, "harbour")
+    scope = (
+        f"d{await bus.here.read(lambda read: read.must('document_by_native', source='bus', native_id=quiet.id)['id'])}"
+    )
+    found = await gathered(bus, "harbour lantern", [Scope(("bus",), scopes=(scope,))])
+    assert found.count == 1
+    assert not found.is_capped
+
+
+async def test_keywords_collect_more_than_a_question(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(lookup, "FEW_PASSAGES", 4)
+    monkeypatch.setattr(lookup, "ASKED", lookup.Limits(4, 4, 4, 4, 4))
+    thread = await bus.thread()
+    for n in range(10):
+        await bus.post(thread, f"harbour {n}")
+    assert (await gathered(bus, "harbour")).count == 10
+    asked = await gathered(bus, "Where is the harbour?")
+    assert asked.count == 4
+    assert asked.is_capped
 
 
 async def test_a_related_word_counts_half(bus: Bus):

@@ -142,9 +142,9 @@ def count_more(read: Reader, candidates: Candidates, results: Iterable[Result]) 
     some = candidates.next_ids
     if not some:
         return 0
-    texts = found_passages.count_by_text_document(read, some)
+    texts, message_ids = found_passages.hits_to_count(read, some)
     shown = {one.best.document_id for one in results}
-    unique = [id for id in found_passages.recorded_message_ids(read, some) if is_unique(id)]
+    unique = [id for id in message_ids if is_unique(id)]
     copies = len(unique) - len(set(unique) - {one.best.native_id for one in results})
     found = len(some) - sum(texts.values()) + len(texts.keys() - shown) - copies
     return round(found * candidates.left / len(some))

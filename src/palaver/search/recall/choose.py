@@ -21,8 +21,8 @@ from palaver.text.query import Phrase, with_parts
 
 COUNTED = 300
 """Hits after the placed ones that are counted one by one to estimate the total."""
-ALL_COUNTED = 2_000
-"""If no more hits than this follow the placed ones, all of them are counted."""
+ALL_COUNTED = 2_300
+"""If there are no more hits than this, all of them are counted."""
 MEANING = 3.0
 """How much the similarity in meaning counts beside the cover, when it is decided which passages to read."""
 WITH_NEIGHBOURS = 60
@@ -61,7 +61,7 @@ class Candidates(NamedTuple):
 def place_hits(read: Reader, hits: Hits) -> Candidates:
     """Look up the documents and positions of the best hits."""
     left = max(0, min(hits.count, MOST_CANDIDATES) - hits.placed)
-    terms_of = hits.best_first(hits.placed + (left if left <= ALL_COUNTED else COUNTED))
+    terms_of = hits.best_first(hits.placed + (left if hits.count <= ALL_COUNTED else COUNTED))
     ids = list(terms_of)
     placed = found_passages.candidates(read, ids[: hits.placed])
     cover = cover_of([(one.document_id, one.position, terms_of[one.passage_id]) for one in placed], hits.weights)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import log
+from typing import NamedTuple
 
 from palaver.search.expand import Expansion
 from palaver.search.question import Question
@@ -18,12 +19,8 @@ from palaver.store.engines.id_ranges import SHARED_SOURCES
 from palaver.text import tokenize
 from palaver.text.query import Phrase
 
-MOST_HITS = 12_000
-"""Hits that are collected from the index."""
-MOST_TOGETHER = 2_000
-"""Hits that are collected for two common terms together."""
-MOST_RELATED = 3_000
-"""Hits that are collected for the words related to one term. More common words are skipped."""
+FEW_PASSAGES = 3_000
+"""A term that so few passages have is always looked up alone."""
 MOST_COUNTED = 50_000
 MOST_SIZED = 100_000
 FEW_WITH_ALL = 80
@@ -32,11 +29,32 @@ MOST_BEST = 100
 """Passages that the index ranks when more than that have all keywords."""
 ENOUGH_PHRASES = 20
 """If this many passages have the keywords as a phrase, the index need not rank the others."""
-MANY_HITS = 3_000
+MANY_HITS = 2_000
 PLACED_OF_MANY = 1_000
 """So many hits of a question are placed if there are more than MANY_HITS, and no vectors tell them apart."""
 FEW_HITS = 1_000
 """Below this number of hits, words of the theme are looked up too."""
+
+
+class Limits(NamedTuple):
+    """How many hits are collected from the index."""
+
+    alone: int
+    """For terms that are looked up alone, all together, the rarest first."""
+    newest: int
+    """For the rarest term, if all of them are common."""
+    together: int
+    """For two common terms together."""
+    enough: int
+    """If so many passages have rare terms, common terms are not looked up together."""
+    related: int
+    """For the words related to one term. More common words are skipped."""
+
+
+KEYWORDS = Limits(12_000, 12_000, 2_000, 12_000, 3_000)
+"""People page through all results of keywords."""
+ASKED = Limits(3_000, 1_000, 1_000, 1_500, 1_500)
+"""Of a question, people want the best results. Few hits are enough to find them, if all terms of each hit are known."""
 
 
 def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
@@ -85,9 +103,11 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
     """Look up the terms, the rarest first, until there are enough passages to choose from.
 
     The index cannot rank without reading every passage that has any of the terms, and a common word can be in a
-    million passages. So a common term adds passages only while there is room, or together with another term.
+    million passages. So a common term adds passages only while there is room, or together with another common term.
+    Which of the passages with rare terms have it, too, is looked up in any case.
     """
     terms = expansion.question.terms
+    limits = ASKED if expansion.question.is_asked else KEYWORDS
     size, counts, expected = _count_terms(read, terms, scopes)
     by_terms: dict[TermSet, set[int]] = {}
     lookups: dict[TermSet, list[int]] = {}
@@ -95,32 +115,42 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
     def look_up(groups: Sequence[Sequence[Phrase]], cap: int) -> list[int]:
         return [id for one in scopes for id in read.having(groups, one, cap)]
 
-    room, common, newest = MOST_HITS, list[int](), list[int]()
+    def add(number: int, found: list[int]) -> None:
+        lookups[only(number)] = found
+        _add(by_terms, found, only(number))
+
+    room, common, cut = limits.alone, list[int](), list[int]()
     # How many passages have a word that begins so is not known before.
     for number in sorted(range(len(terms)), key=lambda number: (terms[number].prefix, expected[number], number)):
         if not expected[number]:
             continue
-        found = None
-        if terms[number].prefix or expected[number] <= room or not (by_terms or common):
-            found = look_up([[terms[number]]], room + 1)
-        if found is not None and len(found) <= room:
+        most = max(room, FEW_PASSAGES)
+        is_maybe_rare = terms[number].prefix or expected[number] <= most
+        found = look_up([[terms[number]]], most + 1) if is_maybe_rare else []
+        if is_maybe_rare and len(found) <= most:
             room -= len(found)
             counts[number] = len(found)
-            lookups[only(number)] = found
-            _add(by_terms, found, only(number))
+            add(number, found)
         else:
-            newest = newest or found or []
+            cut = cut if common else found
             common.append(number)
-            counts[number] = max(counts[number], len(found or ()))
-    truncated = common[:1] if not by_terms else []
-    if truncated:
-        lookups[only(common[0])] = newest[:MOST_HITS]
-        _add(by_terms, newest[:MOST_HITS], only(common[0]))
+            counts[number] = max(counts[number], len(found))
+    truncated: tuple[int, ...] = ()
+    if common and not by_terms:
+        found = cut or look_up([[terms[common[0]]]], limits.newest + 1)
+        truncated = (common[0],) if len(found) > limits.newest else ()
+        add(common.pop(0), found[: limits.newest])
+    rare = [number for number in range(len(terms)) if only(number) in lookups and number not in truncated]
     begun = [number for number in common if terms[number].prefix]
-    rarest = sorted((number for number in range(len(terms)) if only(number) in lookups), key=counts.__getitem__)
-    pairs = [(one, other) for one in begun for other in rarest[:2] if one != other]
-    for one, other in [*pairs, *combinations(common[:3], 2)]:
-        _add(by_terms, look_up([[terms[one]], [terms[other]]], MOST_TOGETHER), only(one) | only(other))
+    for number in common if rare else ():
+        if number not in begun:
+            _add(by_terms, look_up([[terms[number]], [terms[one] for one in rare]], limits.alone), only(number))
+    rarest = sorted(rare, key=counts.__getitem__)
+    pairs = [(one, other) for one in begun for other in rarest[:2]]
+    if sum(counts[number] for number in rare) < limits.enough:
+        pairs += combinations((*truncated, *common)[:3], 2)
+    for one, other in pairs:
+        _add(by_terms, look_up([[terms[one]], [terms[other]]], limits.together), only(one) | only(other))
 
     size = max(size, sum(map(len, by_terms.values())), *counts, 1)
     rarity = [_rarity(size, count) for count in counts]
@@ -128,19 +158,19 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
     are_few = sum(map(len, by_terms.values())) <= FEW_HITS
     groups = dict(enumerate(expansion.related)) | ({len(terms): expansion.theme} if are_few else {})
     for number, group in groups.items():
-        if uncommon := _uncommon(read, group, scopes):
-            found = look_up([uncommon], MOST_RELATED)
+        if uncommon := _uncommon(read, group, scopes, limits.related):
+            found = look_up([uncommon], limits.related)
             related = TermWeights.related_to(number, len(terms))
             others[number] = _rarity(size, len(found))
             lookups[related] = found
             _add(by_terms, found, related)
     for number, term in enumerate(terms):
         if term.parts:  # joined by punctuation, as in TCP/IP: a passage with all parts apart counts as related
-            found = look_up([[part] for part in term.parts], MOST_RELATED)
+            found = look_up([[part] for part in term.parts], limits.related)
             others[number] = _rarity(size, len(found))
             _add(by_terms, found, TermWeights.related_to(number, len(terms)))
     weights = TermWeights(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
-    return Hits(by_terms, weights, tuple(common[len(truncated) :]), tuple(truncated), are_few, lookups)
+    return Hits(by_terms, weights, tuple(common), truncated, are_few, lookups)
 
 
 def _count_terms(read: Reader, terms: Sequence[Phrase], scopes: Sequence[Scope]) -> tuple[int, list[int], list[int]]:
@@ -180,15 +210,15 @@ def _rarity(size: int, count: int) -> float:
     return log(1 + (size - count + 0.5) / (count + 0.5))
 
 
-def _uncommon(read: Reader, words: Sequence[Phrase], scopes: Sequence[Scope]) -> list[Phrase]:
-    """The words that some passages have, but not too many. A blind scope counts only its own passages."""
-    is_blind, most = any(one.is_blind for one in scopes), MOST_RELATED + 1
+def _uncommon(read: Reader, words: Sequence[Phrase], scopes: Sequence[Scope], most: int) -> list[Phrase]:
+    """The words that some passages have, but at most `most`. A blind scope counts only its own passages."""
+    is_blind = any(one.is_blind for one in scopes)
     counts = zip(words, _frequencies(read, words), strict=True)
     # If few passages have a word at all, few visible ones have it.
     return [
         word
         for word, count in counts
-        if count and (count < most or (is_blind and _count_in(read, word, scopes, most) < most))
+        if count and (count <= most or (is_blind and _count_in(read, word, scopes, most + 1) <= most))
     ]
 
 

@@ -31,7 +31,7 @@ SUBSTRING_TABLES = ("passage_trigrams", "passage_runs")
 """The substring index of PostgreSQL. Its tables are created together too."""
 
 _CREATE = re.compile(r"CREATE (TABLE|(?:UNIQUE )?INDEX) (\w+)(?: ON (\w+))?")
-_ALTER = re.compile(r"(?:ALTER TABLE|CREATE TRIGGER \w+ AFTER \w+ ON) (\w+)")
+_ALTER = re.compile(r"(?:ALTER (?:TABLE|INDEX)|CREATE TRIGGER \w+ AFTER \w+ ON) (\w+)")
 _DROP = re.compile(r"DROP (?:TABLE|INDEX) (?:IF EXISTS )?(\w+)")
 
 

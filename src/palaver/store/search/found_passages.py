@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -21,7 +22,6 @@ MOST_LISTED = 20_000
 LISTED_AT_ONCE = 1_000
 LAST = 2**31
 """A position after all others."""
-_TEXTS = orjson.dumps(TEXT_SOURCES).decode()
 
 
 def _json(ids: Iterable[Any]) -> str:
@@ -153,17 +153,29 @@ def passage_ids_in(read: Reader, spans: Iterable[tuple[int, int, int]]) -> dict[
     return found
 
 
-def count_by_text_document(read: Reader, passage_ids: Sequence[int]) -> dict[int, int]:
-    """How many of these passages are in each document that is one result as a whole (see TEXT_SOURCES)."""
-    first = id_ranges_of(TEXT_SOURCES, bodies=True, titles=True)[0][0]
-    return dict(read.rows("count_by_text_document", ids=_json(passage_ids), sources=_TEXTS, first=first))
+class HitsToCount(NamedTuple):
+    """What is necessary to count the results that some passages make."""
+
+    by_document: Counter[int]
+    """How many of the passages are in each document that is one result as a whole (see TEXT_SOURCES)."""
+    message_ids: list[str]
+    """The ids of messages that may be stored twice: turns of sessions, and imported messages."""
 
 
-def recorded_message_ids(read: Reader, passage_ids: Sequence[int]) -> list[str]:
-    """The message ids of those passages that may be stored twice: turns of sessions, and imported messages."""
-    first, last = id_range_of(RECORDED_SOURCES[0])[0], id_range_of(RECORDED_SOURCES[-1])[1]
-    rows = read.rows("recorded_message_ids", ids=_json(passage_ids), first=first, last=last)
-    return [id for (id,) in rows]
+def hits_to_count(read: Reader, passage_ids: Sequence[int]) -> HitsToCount:
+    rows = read.rows(
+        "hits_to_count",
+        ids=_json(passage_ids),
+        texts=list(TEXT_SOURCES),
+        recorded=list(RECORDED_SOURCES),
+        first_text=id_ranges_of(TEXT_SOURCES, bodies=True, titles=True)[0][0],
+        first_recorded=id_range_of(RECORDED_SOURCES[0])[0],
+        last_recorded=id_range_of(RECORDED_SOURCES[-1])[1],
+    )
+    return HitsToCount(
+        Counter(document_id for document_id, _ in rows if document_id is not None),
+        [message_id for _, message_id in rows if message_id is not None],
+    )
 
 
 class TitledDocument(NamedTuple):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import log
+from math import log, prod
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -35,6 +36,8 @@ MOST_WORDS_OF_FRAGMENT = 2_000
 """A fragment in more words than these is in most texts, and looking them up would take longer than reading."""
 FEW_WORDS_OF_FRAGMENT = 20
 """A fragment in more words than these is left out of a rough look-up, unless it is the only condition."""
+USUAL_TIMES_BY_CHANCE, MOST_TIMES_BY_CHANCE = 1.5, 4
+"""How many times more passages have two terms than if one said nothing about the other, usually and at most."""
 
 
 class Statistics(NamedTuple):
@@ -43,6 +46,10 @@ class Statistics(NamedTuple):
     terms: CommonTerms
     passages: int
     """About how many."""
+    usual_length: float
+    """How many tokens a passage has on average."""
+    counted: int
+    """How many passages have a length."""
 
 
 class PostgresDialect:
@@ -52,6 +59,8 @@ class PostgresDialect:
     def __init__(self) -> None:
         self._statements, self.event_log_statements, self.copies = statements()
         self._common_terms = CommonTerms()
+        self._known: WeakKeyDictionary[Connection, Statistics] = WeakKeyDictionary()
+        """Of each connection. A read has one state of the database, so it needs them once."""
 
     def sql(self, name: str) -> str:
         return self._statements[name]
@@ -108,9 +117,14 @@ class PostgresDialect:
         return [RankedPassage(row["id"], row["score"]) for row in rows], capped
 
     def _statistics(self, connection: Connection) -> Statistics:
-        row = connection.fetch(self.sql("index_statistics"), {})[0]
-        self._common_terms = common_terms.read(connection, self._common_terms, row["analyses"])
-        return Statistics(self._common_terms, row["passages"])
+        known = self._known.get(connection)
+        if known is None:
+            row = connection.fetch(self.sql("index_statistics"), {})[0]
+            self._common_terms = common_terms.read(connection, self._common_terms, row["analyses"])
+            counted = max(1, row["counted"])
+            usual = max(1.0, row["tokens"] / counted)
+            known = self._known[connection] = Statistics(self._common_terms, row["passages"], usual, counted)
+        return known
 
     def _share_of_scope(self, scope: Scope, statistics: Statistics) -> float:
         groups = tsqueries.wanted_scopes(scope)
@@ -120,9 +134,7 @@ class PostgresDialect:
         self, connection: Connection, phrases: list[Phrase], params: dict[str, Any], statistics: Statistics
     ) -> str:
         """The SQL expression of the bm25 score. It adds its parameters to `params`."""
-        totals = connection.fetch(self.sql("index_totals"), {})[0]
-        size = max(1, totals["passages"])
-        params["usual"] = max(1.0, totals["tokens"] / size)
+        params["usual"], size = statistics.usual_length, statistics.counted
         for number, passages in enumerate(self._counts(connection, phrases, statistics)):
             params[f"rarity{number}"] = max(log(max(size - passages, 0) + 0.5) - log(passages + 0.5), 1e-6)
         return " + ".join(search_sql.POINTS.format(number=number) for number in range(len(phrases)))
@@ -181,15 +193,21 @@ class PostgresDialect:
             return rows[0]["matches"] if rows else 0
 
         statistics = self._statistics(connection)
-        share = self._share(groups, scope, statistics)
+        share = self._share(groups, scope, statistics, most)
         rows = blocks.newest_first(connection, best, count, most, share, statistics.passages)
         return [RankedPassage(row["id"], row["score"]) for row in rows]
 
-    def _share(self, groups: Sequence[Sequence[Phrase]], scope: Scope, statistics: Statistics) -> float:
-        """About which share of passages has a term of each group and is in a scope; 0 if it is not worth knowing."""
+    def _share(self, groups: Sequence[Sequence[Phrase]], scope: Scope, statistics: Statistics, wanted: int) -> float:
+        """About which share of passages has a term of each group and is in a scope; 0 if all of them can be read."""
         if scope.is_timed:  # most matches may be outside the period
             return 0.0
-        return statistics.terms.of_stems(groups) * self._share_of_scope(scope, statistics)
+        shares = [statistics.terms.of_stems([group]) for group in groups]
+        if len(shares) < 2:
+            return self._share_of_scope(scope, statistics) * min(shares, default=1.0)
+        by_chance = self._share_of_scope(scope, statistics) * prod(shares)
+        if by_chance * MOST_TIMES_BY_CHANCE * statistics.passages < wanted:
+            return 0.0
+        return min(by_chance * USUAL_TIMES_BY_CHANCE, *shares)
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
@@ -221,7 +239,7 @@ class PostgresDialect:
             return ids
 
         statistics = self._statistics(connection)
-        share = self._share(groups, scope, statistics)
+        share = self._share(groups, scope, statistics, cap)
         return blocks.newest_first(connection, newest, len, cap, share, statistics.passages)
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:

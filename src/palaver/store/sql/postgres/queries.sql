@@ -97,10 +97,6 @@ WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:i
 WITH parts AS (DELETE FROM passage_parts WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json))))
 DELETE FROM passage_index WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json)));
 
--- name: index_totals  of the whole index
-SELECT CAST(coalesce(sum(passages), 0) AS bigint) AS passages, CAST(coalesce(sum(tokens), 0) AS bigint) AS tokens
-FROM passage_totals;
-
 -- name: add_up_totals  merge the rows of totals if there are many
 WITH gone AS (
     DELETE FROM passage_totals WHERE (SELECT count(*) FROM passage_totals) > 1000 RETURNING passages, tokens
@@ -263,10 +259,14 @@ SELECT term, CAST(share AS float8)
 FROM pg_stats, unnest(CAST(CAST(most_common_elems AS text) AS text[]), most_common_elem_freqs) AS common (term, share)
 WHERE schemaname = current_schema() AND tablename = 'passage_index' AND attname = 'words' AND term IS NOT NULL;
 
--- name: index_statistics  about how many passages the index has, and how often it was analysed
+-- name: index_statistics  about how many passages the index has, how often it was analysed, and the lengths of passages
 SELECT CAST(greatest(reltuples, 0) AS bigint) AS passages,
-       pg_stat_get_analyze_count(oid) + pg_stat_get_autoanalyze_count(oid) AS analyses
-FROM pg_class WHERE oid = CAST('passage_index' AS regclass);
+       pg_stat_get_analyze_count(oid) + pg_stat_get_autoanalyze_count(oid) AS analyses, counted, tokens
+FROM pg_class, (
+    SELECT CAST(coalesce(sum(passages), 0) AS bigint) AS counted, CAST(coalesce(sum(tokens), 0) AS bigint) AS tokens
+    FROM passage_totals
+) AS totals
+WHERE pg_class.oid = CAST('passage_index' AS regclass);
 
 -- name: newest_indexed  the highest id in the index
 SELECT coalesce(max(passage_id), 0) AS id FROM passage_index;
@@ -287,18 +287,11 @@ SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.nat
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: count_by_text_document  documents that are one result each, and how many of these passages each has
-SELECT p.document_id, count(*) AS passages
+-- name: hits_to_count  the documents of passages whose document is one result, and the ids of recorded messages
+SELECT CASE WHEN d.source = ANY(:texts) THEN p.document_id END, CASE WHEN d.source = ANY(:recorded) THEN p.native_id END
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-    AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb)))
-GROUP BY p.document_id;
-
--- name: recorded_message_ids  the ids of messages that may be stored twice
-SELECT p.native_id
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-    AND d.source IN ('sessions', 'archive') AND p.position > 0;
+    AND (d.source = ANY(:texts) OR (d.source = ANY(:recorded) AND p.position > 0));
 
 -- name: candidate_texts  the passages in these spans, with their texts. OFFSET 0 makes the server look up each span:
 -- otherwise it may read all passages.
@@ -385,8 +378,8 @@ END $$;
 
 -- name: end_bulk_writes  restore the settings and empty the lists, because searches read them from end to end
 DO $$ BEGIN
-    ALTER INDEX IF EXISTS passage_index_words RESET (gin_pending_list_limit);
-    ALTER INDEX IF EXISTS passage_trigrams_gin RESET (gin_pending_list_limit);
+    ALTER INDEX IF EXISTS passage_index_words SET (gin_pending_list_limit = 256);
+    ALTER INDEX IF EXISTS passage_trigrams_gin SET (gin_pending_list_limit = 256);
     DELETE FROM counters WHERE name = 'bulk writes';
     PERFORM gin_clean_pending_list(oid) FROM pg_class
     WHERE relnamespace = CAST(current_schema() AS regnamespace)

@@ -279,18 +279,12 @@ SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.nat
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN (SELECT value FROM json_each(:ids));
 
--- name: count_by_text_document  documents that are one result each, and how many of these passages each has
-SELECT p.document_id, count(*) AS passages
+-- name: hits_to_count  the documents of passages whose document is one result, and the ids of recorded messages
+SELECT CASE WHEN given.value >= :first_text THEN p.document_id END,
+       CASE WHEN given.value <= :last_recorded THEN p.native_id END
 FROM json_each(:ids) AS given
 CROSS JOIN passages p ON p.id = given.value
-WHERE given.value >= :first
-GROUP BY p.document_id;
-
--- name: recorded_message_ids  the ids of messages that may be stored twice
-SELECT p.native_id
-FROM json_each(:ids) AS given
-CROSS JOIN passages p ON p.id = given.value
-WHERE given.value BETWEEN :first AND :last AND p.position > 0;
+WHERE given.value >= :first_text OR (given.value BETWEEN :first_recorded AND :last_recorded AND p.position > 0);
 
 -- name: candidate_texts  the passages in these spans, with their texts
 SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at,

@@ -1,0 +1,2 @@
+-- Only PostgreSQL's index changed.
+SELECT 1;
