@@ -21,7 +21,7 @@ from palaver.text.query import Phrase, with_parts
 
 COUNTED = 300
 """Hits after the placed ones that are counted one by one to estimate the total."""
-ALL_COUNTED = 2_300
+ALL_COUNTED = 1_300
 """If there are no more hits than this, all of them are counted."""
 MEANING = 3.0
 """How much the similarity in meaning counts beside the cover, when it is decided which passages to read."""

@@ -5,9 +5,9 @@ GIN cannot read the newest matches first: without blocks, all matches of a commo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from palaver.store.engines.database import SCOPE, Connection
 
@@ -18,19 +18,37 @@ MANY_MATCHES = 1.25
 MORE_THAN_EXPECTED = 1.1
 """How many more passages are looked at than should be necessary."""
 MOST_BLOCKS = 16
-"""GIN compares each match with all blocks that it is given: 60 blocks took longer than reading all matches."""
-MOST_OF_ALL = 0.85
-"""If more of all blocks than this are necessary, all matches are looked up."""
+"""GIN goes through all ids of the blocks that it is given, or compares each match with each of them."""
+READ_MICROSECONDS, COMPARED_MICROSECONDS = 5.0, 0.12
+"""What it costs to read a match, and to go through an id of a block."""
+FEW_READ = 30_000
+"""If no more passages than this can match, and far fewer are likely to, all matches are looked up."""
 T = TypeVar("T")
 
 
-def block_token(passage_id: int, size: int) -> str:
-    """The lexeme of all passages in the block of a passage: passages whose ids are next to each other."""
-    return f"{SCOPE}{'block' if size == BLOCK else 'largeblock'}{passage_id // size}"
-
-
 def block_tokens(passage_id: int) -> tuple[str, str]:
-    return block_token(passage_id, BLOCK), block_token(passage_id, LARGE_BLOCK)
+    """The lexemes of the blocks of a passage. All passages of a block have them: their ids are next to each other."""
+    return _token(passage_id // BLOCK, BLOCK), _token(passage_id // LARGE_BLOCK, LARGE_BLOCK)
+
+
+def any_block(numbers: Iterable[int], size: int) -> str:
+    """The condition that a passage is in one of these blocks."""
+    return "(" + " | ".join(f"'{_token(number, size)}'" for number in numbers) + ")"
+
+
+def _token(number: int, size: int) -> str:
+    return f"{SCOPE}{'block' if size == BLOCK else 'largeblock'}{number}"
+
+
+class Matches(NamedTuple):
+    """How many passages match a query, as far as that is known before."""
+
+    passages: int
+    """About how many there are in the index."""
+    likely: float
+    """About which share of them matches."""
+    most: float
+    """Which share matches at most."""
 
 
 def newest_first(
@@ -38,25 +56,26 @@ def newest_first(
     look_up: Callable[[Sequence[str]], T],
     count: Callable[[T], int],
     wanted: int,
-    share: float,
-    passages: int,
+    matches: Matches,
 ) -> T:
     """Look up matches. If very many passages match, look in the newest blocks of passages only.
 
-    `passages` is about how many there are, and `share` which part of them match. `look_up` gets the condition on the
-    blocks.
+    `look_up` gets the condition on the blocks.
     """
-    if share * passages < MANY_MATCHES * wanted:
+    most = matches.most * matches.passages
+    if most < MANY_MATCHES * wanted or (most < FEW_READ and matches.likely * matches.passages < wanted):
         return look_up(())
     newest = connection.fetch(connection.dialect.sql("newest_indexed"), {})[0]["id"]
+    share = matches.most
     for _ in range(2):
         ids = MORE_THAN_EXPECTED * wanted / share
         size = BLOCK if ids <= MOST_BLOCKS * BLOCK else LARGE_BLOCK
         blocks = 1 + ceil(ids / size)  # the newest block is not full
-        if blocks > 1 + MOST_BLOCKS or blocks * size > MOST_OF_ALL * newest:
+        compared = blocks * min(size, most)
+        saved = share * newest - wanted
+        if blocks > 1 + MOST_BLOCKS or COMPARED_MICROSECONDS * compared > READ_MICROSECONDS * saved:
             break
-        tokens = [f"'{block_token(newest - number * size, size)}'" for number in range(blocks)]
-        found = look_up([f"({' | '.join(tokens)})"])
+        found = look_up([any_block([newest // size - number for number in range(blocks)], size)])
         if count(found) >= wanted:
             return found
         share = max(count(found), 1) / (blocks * size)

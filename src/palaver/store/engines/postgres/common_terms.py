@@ -29,6 +29,8 @@ class CommonTerms:
     analyses: int = -1
     """How often the table had been analysed when these were read."""
     read_at: float = 0.0
+    least: float = 0.0
+    """The share of passages that have the rarest of these terms. Others are in fewer."""
 
     def of(self, lexemes: Sequence[str]) -> float:
         """The share of passages with one of these lexemes, at most."""
@@ -83,4 +85,4 @@ def read(connection: Connection, known: CommonTerms, analyses: int) -> CommonTer
         return known
     rows = connection.fetch_tuples(connection.dialect.sql("common_terms"), {})
     shares = dict(sorted(rows))
-    return CommonTerms(shares, tuple(shares), analyses, now)
+    return CommonTerms(shares, tuple(shares), analyses, now, min(shares.values(), default=0.0))

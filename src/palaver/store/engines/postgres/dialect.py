@@ -16,14 +16,27 @@ import orjson
 
 from palaver.store.engines import bm25
 from palaver.store.engines.bm25 import MatchCounts
-from palaver.store.engines.database import FOREVER, SCOPE, Connection, IndexRow, RankedPage, RankedPassage, Row, Scope
+from palaver.store.engines.database import (
+    FOREVER,
+    SCOPE,
+    STEM,
+    Connection,
+    IndexRow,
+    RankedPage,
+    RankedPassage,
+    Row,
+    Scope,
+)
 from palaver.store.engines.postgres import blocks, common_terms, index_rows, long_passages, search_sql, tsqueries
+from palaver.store.engines.postgres.blocks import Matches
 from palaver.store.engines.postgres.common_terms import CommonTerms, lexemes_of
+from palaver.store.engines.postgres.samples import Samples
 from palaver.store.engines.postgres.statements import statements
 from palaver.store.engines.postgres.substrings import lookup_of
+from palaver.store.engines.postgres.tsqueries import ScopeTerms
 from palaver.text.match import has_near, is_match
 from palaver.text.query import Nothing, Phrase, Query
-from palaver.text.tokenize import words
+from palaver.text.tokenize import stems, words
 
 RANKED_AT_MOST = 20_000
 """How many of the newest matches are ranked."""
@@ -36,8 +49,10 @@ MOST_WORDS_OF_FRAGMENT = 2_000
 """A fragment in more words than these is in most texts, and looking them up would take longer than reading."""
 FEW_WORDS_OF_FRAGMENT = 20
 """A fragment in more words than these is left out of a rough look-up, unless it is the only condition."""
-USUAL_TIMES_BY_CHANCE, MOST_TIMES_BY_CHANCE = 1.5, 4
-"""How many times more passages have two terms than if one said nothing about the other, usually and at most."""
+RARE_ENOUGH = 2_000
+"""If a term that the server's statistics do not have may be in more passages, its frequency is estimated."""
+MOST_TIMES_BY_CHANCE = 4
+"""How many times more passages may have two terms than if one said nothing about the other."""
 
 
 class Statistics(NamedTuple):
@@ -59,6 +74,9 @@ class PostgresDialect:
     def __init__(self) -> None:
         self._statements, self.event_log_statements, self.copies = statements()
         self._common_terms = CommonTerms()
+        self._samples = Samples()
+        self._largest: dict[tuple[str, ...], int] = {}
+        """How many passages sources have, as far as they were counted."""
         self._known: WeakKeyDictionary[Connection, Statistics] = WeakKeyDictionary()
         """Of each connection. A read has one state of the database, so it needs them once."""
 
@@ -79,12 +97,7 @@ class PostgresDialect:
         """The best matches by bm25, and whether there were more than RANKED_AT_MOST."""
         phrases, statistics = list(tsqueries.scored_phrases(query)), self._statistics(connection)
         cap = bm25.RANKED_AT_MOST if scope.is_blind else RANKED_AT_MOST
-        given = tsqueries.needles(phrases) | {
-            "cap": cap + 1,
-            "limit": limit,
-            "since": scope.since,
-            "until": scope.until,
-        }
+        given = tsqueries.needles(phrases) | {"cap": cap + 1, "limit": limit}
         if scope.is_blind:  # passages that the caller may not read must have no influence
             times = [f"times{number}" for number in range(len(phrases))]
             counted = ", ".join(
@@ -96,19 +109,17 @@ class PostgresDialect:
             end = search_sql.BEST
 
         def matches(in_blocks: Sequence[str]) -> list[Row]:
-            scopes = [*tsqueries.scope_terms(scope), *in_blocks]
-            params = {**given, "match": " & ".join([f"({tsqueries.printed(query)})", *scopes])}
-            long = long_passages.matching(query, scopes, params)
-            timed = search_sql.SAID_BETWEEN if scope.is_timed else ""
-            return connection.fetch(search_sql.COUNTED.format(long=long, counted=counted, timed=timed) + end, params)
+            looked_up, parts, params = _conditions([f"({tsqueries.printed(query)})"], scope, in_blocks)
+            params |= given
+            long = long_passages.matching(query, parts, params)
+            return connection.fetch(search_sql.COUNTED.format(long=long, counted=counted, **looked_up) + end, params)
 
         def count(rows: list[Row]) -> int:
             return rows[0]["matches"] if rows else 0
 
-        share = statistics.terms.of_query(query) * self._share_of_scope(scope, statistics)
-        rows = blocks.newest_first(
-            connection, matches, count, cap + 1, 0.0 if scope.is_timed else share, statistics.passages
-        )
+        share = 0.0 if scope.is_timed else statistics.terms.of_query(query) * self._share_of_scope(scope, statistics)
+        likely = Matches(statistics.passages, share, share)
+        rows = blocks.newest_first(connection, matches, count, cap + 1, likely)
         capped = count(rows) > cap
         if scope.is_blind:
             newest = sorted(rows, key=lambda row: -row["id"])[:cap]
@@ -120,7 +131,11 @@ class PostgresDialect:
         known = self._known.get(connection)
         if known is None:
             row = connection.fetch(self.sql("index_statistics"), {})[0]
-            self._common_terms = common_terms.read(connection, self._common_terms, row["analyses"])
+            terms = common_terms.read(connection, self._common_terms, row["analyses"])
+            if terms is not self._common_terms:
+                self._common_terms = terms
+                self._samples.forget()
+                self._largest.clear()
             counted = max(1, row["counted"])
             usual = max(1.0, row["tokens"] / counted)
             known = self._known[connection] = Statistics(self._common_terms, row["passages"], usual, counted)
@@ -179,35 +194,38 @@ class PostgresDialect:
     ) -> list[RankedPassage]:
         wanted = [f"({tsqueries.any_stem(group)})" for group in groups]
         most = bm25.RANKED_AT_MOST // len(groups)
-        given = {"wanted": " & ".join(wanted), "cap": cap, "most": most, "since": scope.since, "until": scope.until}
 
         def best(in_blocks: Sequence[str]) -> list[Row]:
-            scopes = [*tsqueries.scope_terms(scope), *in_blocks]
-            params = {**given, "match": " & ".join([*wanted, *scopes])}
-            long = long_passages.with_stems(groups, scopes, params)
-            return connection.fetch(
-                search_sql.RECALL.format(long=long, timed=search_sql.SAID_BETWEEN if scope.is_timed else ""), params
-            )
+            looked_up, parts, params = _conditions(wanted, scope, in_blocks)
+            params |= {"wanted": " & ".join(wanted), "cap": cap, "most": most}
+            long = long_passages.with_stems(groups, parts, params)
+            return connection.fetch(search_sql.RECALL.format(long=long, **looked_up), params)
 
         def count(rows: list[Row]) -> int:
             return rows[0]["matches"] if rows else 0
 
-        statistics = self._statistics(connection)
-        share = self._share(groups, scope, statistics, most)
-        rows = blocks.newest_first(connection, best, count, most, share, statistics.passages)
+        rows = blocks.newest_first(connection, best, count, most, self._matches(connection, groups, scope))
         return [RankedPassage(row["id"], row["score"]) for row in rows]
 
-    def _share(self, groups: Sequence[Sequence[Phrase]], scope: Scope, statistics: Statistics, wanted: int) -> float:
-        """About which share of passages has a term of each group and is in a scope; 0 if all of them can be read."""
+    def _matches(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope) -> Matches:
+        """How many passages may have a term of each group and be in a scope."""
+        statistics = self._statistics(connection)
         if scope.is_timed:  # most matches may be outside the period
-            return 0.0
-        shares = [statistics.terms.of_stems([group]) for group in groups]
-        if len(shares) < 2:
-            return self._share_of_scope(scope, statistics) * min(shares, default=1.0)
-        by_chance = self._share_of_scope(scope, statistics) * prod(shares)
-        if by_chance * MOST_TIMES_BY_CHANCE * statistics.passages < wanted:
-            return 0.0
-        return min(by_chance * USUAL_TIMES_BY_CHANCE, *shares)
+            return Matches(statistics.passages, 0.0, 0.0)
+        of_scope = self._share_of_scope(scope, statistics)
+        shares = [self._share_of_group(group, scope, statistics) for group in groups]
+        most = of_scope * min(shares, default=1.0)
+        by_chance = of_scope * prod(shares) * MOST_TIMES_BY_CHANCE
+        return Matches(statistics.passages, min(most, by_chance) if len(shares) > 1 else most, most)
+
+    def _share_of_group(self, group: Sequence[Phrase], scope: Scope, statistics: Statistics) -> float:
+        """The share of passages that have one of these terms, at most. 0 if it is not known, but low."""
+        if share := statistics.terms.of_stems([group]):
+            return share
+        sampled = self._samples.known(*_counted(group, scope))
+        if not sampled:
+            sampled = sum(min(map(self._samples.known, map(tsqueries.stem_or_word, stems(one.words)))) for one in group)
+        return sampled / max(1, statistics.passages)
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
@@ -218,52 +236,58 @@ class PostgresDialect:
         return max(0, int(connection.fetch(self.sql("index_size"), {})[0]["size"]))
 
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
-        """Read the frequencies of the most common words from the server's statistics. All other words are rare and
-        get 1. Rounding must not turn a frequency below one into none."""
+        """Read the frequencies of the most common words from the server's statistics. All other words are rare and get
+        1; in a very large index, they are estimated. Rounding must not turn a frequency below one into none."""
         known = self._statistics(connection)
-        return {token: max(1, round(known.terms.of(lexemes_of(token)) * known.passages)) for token in tokens}
+        found = {token: max(1, round(known.terms.of(lexemes_of(token)) * known.passages)) for token in tokens}
+        rare = [token for token in found if token.startswith(STEM) and not known.terms.of(lexemes_of(token))]
+        if rare and known.terms.least * known.passages > RARE_ENOUGH:
+            queries = [tsqueries.stem_or_word(token.removeprefix(STEM)) for token in rare]
+            found |= zip(rare, self._samples.counts(connection, queries, [0.0] * len(rare)) or (), strict=False)
+        return found
 
     def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
         wanted = [f"({tsqueries.any_stem(group)})" for group in groups]
 
         def newest(in_blocks: Sequence[str]) -> list[int]:
-            scopes = [*tsqueries.scope_terms(scope), *in_blocks]
-            params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
-            params |= {"since": scope.since, "until": scope.until}
+            looked_up, parts, params = _conditions(wanted, scope, in_blocks)
+            params["cap"] = cap
             # The row of a long passage has its scopes, but not its words.
-            long = long_passages.with_stems(groups, scopes, params) if groups else search_sql.NONE
-            rows = connection.fetch(
-                search_sql.HAVING.format(long=long, timed=search_sql.SAID_BETWEEN if scope.is_timed else ""), params
-            )
+            long = long_passages.with_stems(groups, parts, params) if groups else search_sql.NONE
+            rows = connection.fetch(search_sql.HAVING.format(long=long, **looked_up), params)
             ids: list[int] = rows[0]["ids"] or []
             return ids
 
-        statistics = self._statistics(connection)
-        share = self._share(groups, scope, statistics, cap)
-        return blocks.newest_first(connection, newest, len, cap, share, statistics.passages)
+        return blocks.newest_first(connection, newest, len, cap, self._matches(connection, groups, scope))
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
+        if not scope.is_timed:
+            query, checked = _counted(terms, scope)
+            share = self._matches(connection, [terms], scope).most
+            if sampled := self._samples.counts(connection, [query], [share], checked):
+                return min(cap, sampled[0])
         return self._count(connection, [terms], scope, cap)
 
     def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
         if scope.token_groups:
             return self._count(connection, [], replace(scope, since=-FOREVER, until=FOREVER), cap)
+        if self._largest.get(scope.sources, 0) >= cap:
+            return cap
         rows = connection.fetch(self.sql("count_indexed"), {"sources": list(scope.sources), "cap": cap})
-        return int(rows[0]["passages"])
+        self._largest[scope.sources] = int(rows[0]["passages"])
+        return self._largest[scope.sources]
 
     def _count(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> int:
-        scopes = tsqueries.scope_terms(scope)
-        wanted = [f"({tsqueries.any_stem(group)})" for group in groups]
-        params: dict[str, Any] = {"match": " & ".join([*wanted, *scopes]), "cap": cap}
-        params |= {"since": scope.since, "until": scope.until}
+        looked_up, parts, params = _conditions([f"({tsqueries.any_stem(group)})" for group in groups], scope)
+        params["cap"] = cap
         # The row of a long passage has its scopes, but not its words.
-        long = long_passages.with_stems(groups, scopes, params) if groups else search_sql.NONE
-        sql = search_sql.COUNT_ALL.format(long=long, timed=search_sql.SAID_BETWEEN if scope.is_timed else "")
-        return int(connection.fetch(sql, params)[0]["passages"])
+        long = long_passages.with_stems(groups, parts, params) if groups else search_sql.NONE
+        return int(connection.fetch(search_sql.COUNT_ALL.format(long=long, **looked_up), params)[0]["passages"])
 
     def in_period(self, connection: Connection, scope: Scope, most: int, looked_at: int) -> list[int]:
-        params = {"match": " & ".join(tsqueries.scope_terms(scope)), "since": scope.since, "until": scope.until}
-        params |= {"most": most, "cap": looked_at}
+        conditions = tsqueries.scope_terms(scope)
+        params = {"match": " & ".join([*conditions.indexed, *conditions.checked]), "most": most, "cap": looked_at}
+        params |= {"since": scope.since, "until": scope.until}
         return [id for (id,) in connection.fetch_tuples(self.sql("matches_between"), params)]
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
@@ -296,3 +320,25 @@ class PostgresDialect:
                 conditions.append(search_sql.HAS_FRAGMENT.format(place=place))
         sql = search_sql.HAVING_SUBSTRING.format(conditions=" AND ".join(conditions) or "true")
         return [id for (id,) in connection.fetch_tuples(sql, params)]
+
+
+def _counted(terms: Sequence[Phrase], scope: Scope) -> tuple[str, str]:
+    """The query for passages of a scope that have one of these terms, and what is checked in each match."""
+    conditions = tsqueries.scope_terms(scope)
+    return " & ".join([f"({tsqueries.any_stem(terms)})", *conditions.indexed]), " & ".join(conditions.checked)
+
+
+def _conditions(
+    wanted: Sequence[str], scope: Scope, in_blocks: Sequence[str] = ()
+) -> tuple[dict[str, str], list[str], dict[str, Any]]:
+    """The parts of a statement that depend on the scope, the conditions for parts of long passages, and parameters."""
+    conditions = tsqueries.scope_terms(scope)
+    scopes = [*conditions.indexed, *in_blocks]
+    if not wanted and not scopes:  # there must be something to look up
+        scopes, conditions = conditions.checked, ScopeTerms([], [])
+    params = {"match": " & ".join([*wanted, *scopes]), "checked": " & ".join(conditions.checked)}
+    looked_up = {
+        "checked": search_sql.CHECKED if conditions.checked else "",
+        "timed": search_sql.SAID_BETWEEN if scope.is_timed else "",
+    }
+    return looked_up, [*scopes, *conditions.checked], params | {"since": scope.since, "until": scope.until}

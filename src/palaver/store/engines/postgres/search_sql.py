@@ -6,23 +6,31 @@ from palaver.store.engines.bm25 import K1, B
 
 SAID_BETWEEN = "JOIN passages p ON p.id = passage_id AND p.created_at BETWEEN %(since)s AND %(until)s"
 # The query is bound in a CTE, because the generic plan of a prepared statement would be slower.
-MATCHED = """
-WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q),
+ASKED = """
+WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q, CAST(%(checked)s AS tsquery) AS checked)"""
+# IS TRUE keeps the server from using the index: reading a match is faster than comparing it with long lists of ids.
+CHECKED = "AND (words @@ checked) IS TRUE"
+MATCHED = (
+    ASKED
+    + """,
 matched AS MATERIALIZED (
-    SELECT passage_id FROM passage_index, asked WHERE words @@ q
+    SELECT passage_id FROM passage_index, asked WHERE words @@ q {checked}
     UNION ALL
     {long}
 )"""
+)
 # Words are counted while the matches are read: reading them again would take longer.
-COUNTED = """
-WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q),
+COUNTED = (
+    ASKED
+    + """,
 newest AS MATERIALIZED (
     SELECT matched.* FROM (
-        SELECT passage_id, {counted} FROM passage_index, asked WHERE words @@ q
+        SELECT passage_id, {counted} FROM passage_index, asked WHERE words @@ q {checked}
         UNION ALL
         SELECT passage_id, {counted} FROM {long} AS long JOIN passage_index USING (passage_id)
     ) AS matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
 )"""
+)
 BEST = """
 SELECT passage_id AS id, score, (SELECT count(*) FROM newest) AS matches FROM newest
 ORDER BY score DESC, passage_id DESC LIMIT %(limit)s"""
@@ -39,6 +47,11 @@ SELECT {number} AS number, (
         WHERE words @@ q LIMIT %(cap)s
     ) AS short
 ) + (SELECT count(*) FROM {long} AS long) AS passages"""
+SAMPLED = """
+SELECT (SELECT count(*) FROM passage_index WHERE words @@ CAST(query AS tsquery) {checked})
+FROM unnest(CAST(%(queries)s AS text[])) WITH ORDINALITY AS given (query, number),
+     (SELECT CAST(%(checked)s AS tsquery) AS checked OFFSET 0) AS asked
+ORDER BY number"""
 HAVING_SUBSTRING = "SELECT passage_id FROM passage_trigrams WHERE {conditions} LIMIT %(cap)s"
 HAS_FRAGMENT = """(trigrams && CAST(%(words{place})s AS integer[])
                     OR trigrams @> CAST(%(grams{place})s AS integer[]))"""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from palaver.store.engines.database import SCOPE, STEM, Scope
 from palaver.store.engines.id_ranges import SOURCES
@@ -49,17 +49,39 @@ def stem_or_word(one: str) -> str:
 
 def wanted_scopes(scope: Scope) -> list[tuple[str, ...]]:
     """The groups of scope tokens; a passage in the scope has one of each group."""
-    kinds = [kind for kind, is_wanted in (("body", scope.bodies), ("title", scope.titles)) if is_wanted]
-    if len(kinds) == 2 and len(scope.sources) == len(SOURCES):
-        own = []  # everything
-    else:
-        own = [tuple(f"{source}{kind}" for source in scope.sources for kind in kinds)]
-    return [*own, *map(tuple, scope.token_groups)]
+    kinds = _kinds(scope.sources, bodies=scope.bodies, titles=scope.titles)
+    return [*([kinds] if len(kinds) < len(_ALL_KINDS) else []), *map(tuple, scope.token_groups)]
 
 
-def scope_terms(scope: Scope) -> list[str]:
-    inside = ["(" + " | ".join(f"'{SCOPE}{token}'" for token in group) + ")" for group in wanted_scopes(scope)]
-    return inside + [f"!'{SCOPE}{token}'" for token in scope.without]
+def _kinds(sources: Sequence[str], *, bodies: bool, titles: bool) -> tuple[str, ...]:
+    """The tokens of bodies and titles of these sources. Each passage has one."""
+    kinds = [kind for kind, is_wanted in (("body", bodies), ("title", titles)) if is_wanted]
+    return tuple(f"{source}{kind}" for source in sources for kind in kinds)
+
+
+_ALL_KINDS = _kinds(SOURCES, bodies=True, titles=True)
+
+
+class ScopeTerms(NamedTuple):
+    """The conditions of a scope."""
+
+    indexed: list[str]
+    """Those for which the index is used."""
+    checked: list[str]
+    """The others, which are checked in each match."""
+
+
+def scope_terms(scope: Scope) -> ScopeTerms:
+    """The scope as conditions. Where most passages meet one, the index is not used for it: it would compare each match
+    with the ids of all those passages."""
+    indexed, without = wanted_scopes(scope), list(scope.without)
+    others = set(_ALL_KINDS) - set(_kinds(scope.sources, bodies=scope.bodies, titles=scope.titles))
+    if others and len(others) <= len(_ALL_KINDS) / 2:
+        indexed, without = indexed[1:], [*sorted(others), *without]
+    return ScopeTerms(
+        ["(" + " | ".join(f"'{SCOPE}{token}'" for token in group) + ")" for group in indexed],
+        [f"!'{SCOPE}{token}'" for token in without],
+    )
 
 
 def needles(phrases: Sequence[Phrase]) -> dict[str, Any]:
