@@ -44,6 +44,8 @@ ROUNDS = 12
 POSTING_SECONDS = 8.0
 POSTERS = 4
 CALLER = Caller("human")
+AGENT = Caller("agent", "rook", agent_id="00000000-0000-0000-0000-000000000001")
+"""It may not read the sessions of other agents."""
 
 
 async def grow(here: Workspace, language: Language, made: int, number: int, most: int, end: float) -> tuple[int, int]:
@@ -133,8 +135,8 @@ async def measure(here: Workspace, url: str, made: int, count: int, meter: Meter
     questions = [language.question(await here.read(choose)) for _ in range(count)]
     thread = await create_thread.perform(here, CALLER, CreateThread(topic=f"growth {made}"))
 
-    def question(text: str) -> Callable[[], Awaitable[Any]]:
-        return lambda: search_knowledge.work(here, CALLER, SearchKnowledge(query=text, dedupe=False))
+    def question(text: str, caller: Caller = CALLER) -> Callable[[], Awaitable[Any]]:
+        return lambda: search_knowledge.work(here, caller, SearchKnowledge(query=text, dedupe=False))
 
     def words(text: str) -> Callable[[], Awaitable[Any]]:
         asked = SearchMessages(query=text, as_you_type=True)
@@ -143,6 +145,7 @@ async def measure(here: Workspace, url: str, made: int, count: int, meter: Meter
     found: dict[str, Any] = {"passages": made, "megabytes": sizes(url, here.settings.data)}
     await meter.each([question(text) for text in questions[:10]])
     found["question"] = await meter.each([question(text) for text in questions])
+    found["question of an agent"] = await meter.each([question(text, AGENT) for text in questions])
     for name, text in {"common word": "because", "beginning of a word": "bec", "two words": "because people"}.items():
         await meter.each([words(text)] * 3)
         found[name] = await meter.each([words(text)] * ROUNDS)

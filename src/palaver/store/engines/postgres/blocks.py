@@ -21,8 +21,6 @@ MOST_BLOCKS = 16
 """GIN goes through all ids of the blocks that it is given, or compares each match with each of them."""
 READ_MICROSECONDS, COMPARED_MICROSECONDS = 5.0, 0.12
 """What it costs to read a match, and to go through an id of a block."""
-FEW_READ = 30_000
-"""If no more passages than this can match, and far fewer are likely to, all matches are looked up."""
 T = TypeVar("T")
 
 
@@ -63,10 +61,10 @@ def newest_first(
     `look_up` gets the condition on the blocks.
     """
     most = matches.most * matches.passages
-    if most < MANY_MATCHES * wanted or (most < FEW_READ and matches.likely * matches.passages < wanted):
+    if most < MANY_MATCHES * wanted or not matches.likely:
         return look_up(())
     newest = connection.fetch(connection.dialect.sql("newest_indexed"), {})[0]["id"]
-    share = matches.most
+    share = matches.likely
     for _ in range(2):
         ids = MORE_THAN_EXPECTED * wanted / share
         size = BLOCK if ids <= MOST_BLOCKS * BLOCK else LARGE_BLOCK

@@ -132,9 +132,10 @@ class PostgresDialect:
         if known is None:
             row = connection.fetch(self.sql("index_statistics"), {})[0]
             terms = common_terms.read(connection, self._common_terms, row["analyses"])
+            if terms.analyses != self._common_terms.analyses:
+                self._samples.forget()
             if terms is not self._common_terms:
                 self._common_terms = terms
-                self._samples.forget()
                 self._largest.clear()
             counted = max(1, row["counted"])
             usual = max(1.0, row["tokens"] / counted)
