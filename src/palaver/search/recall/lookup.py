@@ -137,9 +137,13 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
             counts[number] = max(counts[number], len(found))
     truncated: tuple[int, ...] = ()
     if common and not by_terms:
-        found = cut or look_up([[terms[common[0]]]], limits.newest + 1)
-        truncated = (common[0],) if len(found) > limits.newest else ()
-        add(common.pop(0), found[: limits.newest])
+        first = common.pop(0)
+        found = cut or look_up([[terms[first]]], limits.newest + 1)
+        add(first, found[: limits.newest])
+        if len(found) > limits.newest:
+            truncated = (first,)
+        else:
+            counts[first] = len(found)
     rare = [number for number in range(len(terms)) if only(number) in lookups and number not in truncated]
     begun = [number for number in common if terms[number].prefix]
     for number in common if rare else ():

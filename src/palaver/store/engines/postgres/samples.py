@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from math import ceil
 
 from palaver.store.engines.database import Connection
-from palaver.store.engines.postgres import search_sql
-from palaver.store.engines.postgres.blocks import BLOCK, LARGE_BLOCK, any_block
+from palaver.store.engines.postgres import blocks, search_sql
 
-SAMPLED_FROM = 4 * LARGE_BLOCK
+SAMPLED_FROM = 4 * blocks.LARGE_BLOCK
 """In an index with fewer ids, all matches are counted."""
 ENOUGH_MATCHES = 150
 """A sample should have about this many matches."""
@@ -53,7 +52,7 @@ class Samples:
             if (query, checked) not in self._known
         }
         if new:
-            asked = [f"({query}) & {any_block(numbers, size)}" for query, (numbers, size) in new.items()]
+            asked = [f"({query}) & {blocks.any_block(numbers, size)}" for query, (numbers, size) in new.items()]
             check = search_sql.CHECKED if checked else ""
             sql = search_sql.SAMPLED.format(checked=check)
             counted = connection.fetch_tuples(sql, {"queries": asked, "checked": checked})
@@ -67,8 +66,9 @@ class Samples:
 def _blocks(newest: int, share: float) -> tuple[list[int], int]:
     """The numbers of blocks that are far from each other, and their size. Of common terms few passages are enough."""
     if share:
-        size, wanted = BLOCK, min(MOST_BLOCKS, max(2, ceil(ENOUGH_MATCHES / share / BLOCK)))
+        size = blocks.BLOCK
+        wanted = min(MOST_BLOCKS, max(2, ceil(ENOUGH_MATCHES / share / size)))
     else:
-        size, wanted = LARGE_BLOCK, LARGE_BLOCKS
+        size, wanted = blocks.LARGE_BLOCK, LARGE_BLOCKS
     full = newest // size  # the newest block is not full
     return [full - 1 - number * full // wanted for number in range(wanted)], size
