@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.store.bus import Bus
+from tests.store.test_newest_first import analyse
 
 from palaver.model.people import Caller
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
@@ -25,7 +26,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index of some hundred passages is very large."""
     monkeypatch.setattr(blocks, "BLOCK", 16)
     monkeypatch.setattr(blocks, "LARGE_BLOCK", 64)
-    monkeypatch.setattr(samples, "SAMPLED_FROM", 256)
+    monkeypatch.setattr(samples, "SAMPLED_FROM", 128)
+    monkeypatch.setattr(samples, "RARE_SAMPLED_FROM", 256)
     monkeypatch.setattr(dialect, "RARE_ENOUGH", -1)
 
 
@@ -43,6 +45,11 @@ async def test_the_number_of_matches_is_about_right(filled: Bus):
     known = await filled.here.read(lambda read: read.frequencies([STEM + "heliotrop"]))
     assert 30 <= known[STEM + "heliotrop"] <= 70
     assert 30 <= await filled.here.read(lambda read: read.count([HELIOTROPE], BODIES, 1000)) <= 70
+
+
+async def test_the_number_of_matches_of_a_common_word_is_about_right(filled: Bus):
+    await filled.here.change(analyse)
+    assert 300 <= await filled.here.read(lambda read: read.count([Phrase(("mignonette",))], BODIES, 1000)) <= 400
 
 
 async def test_a_word_that_no_sample_has_may_still_be_there(bus: Bus):
@@ -67,6 +74,7 @@ async def test_estimates_do_not_change_what_is_found(filled: Bus, monkeypatch: p
     for caller in (AGENT, Caller("human")):
         with monkeypatch.context() as patch:
             patch.setattr(samples, "SAMPLED_FROM", 10**9)
+            patch.setattr(samples, "RARE_SAMPLED_FROM", 10**9)
             exact = await found(caller)
         assert await found(caller) == exact
         assert exact

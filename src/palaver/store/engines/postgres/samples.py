@@ -12,8 +12,8 @@ from math import ceil
 from palaver.store.engines.database import Connection
 from palaver.store.engines.postgres import blocks, search_sql
 
-SAMPLED_FROM = 4 * blocks.LARGE_BLOCK
-"""In an index with fewer ids, all matches are counted."""
+SAMPLED_FROM, RARE_SAMPLED_FROM = 8 * blocks.BLOCK, 4 * blocks.LARGE_BLOCK
+"""In an index with fewer ids, all matches are counted: those of common terms, and those of rare terms."""
 ENOUGH_MATCHES = 150
 """A sample should have about this many matches."""
 MOST_BLOCKS = 8
@@ -44,7 +44,7 @@ class Samples:
         `checked` are left out.
         """
         newest = connection.fetch(connection.dialect.sql("newest_indexed"), {})[0]["id"]
-        if newest < SAMPLED_FROM:
+        if newest < (SAMPLED_FROM if all(shares) else RARE_SAMPLED_FROM):
             return None
         new = {
             query: _blocks(newest, share)
