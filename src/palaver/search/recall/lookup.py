@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import log
 from typing import NamedTuple
@@ -107,74 +107,122 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
     Which of the passages with rare terms have it, too, is looked up in any case.
     """
     terms = expansion.question.terms
-    limits = ASKED if expansion.question.is_asked else KEYWORDS
     size, counts, expected = _count_terms(read, terms, scopes)
-    by_terms: dict[TermSet, set[int]] = {}
-    lookups: dict[TermSet, list[int]] = {}
+    limits = ASKED if expansion.question.is_asked else KEYWORDS
+    found = Collection(read, terms, scopes, limits, counts)
+    common, newest = _look_up_rare(found, expected)
+    truncated = _look_up_newest(found, common, newest)
+    _look_up_common(found, common, truncated)
+    are_few = found.size <= FEW_HITS
+    size = max(size, found.size, *counts, 1)
+    rarity = [_rarity(size, count) for count in counts]
+    others = _look_up_related(found, expansion, size, are_few)
+    weights = TermWeights(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
+    return Hits(found.by_terms, weights, tuple(common), truncated, are_few, found.lookups)
 
-    def look_up(groups: Sequence[Sequence[Phrase]], cap: int) -> list[int]:
-        return [id for one in scopes for id in read.having(groups, one, cap)]
 
-    def add(number: int, found: list[int]) -> None:
-        lookups[only(number)] = found
-        _add(by_terms, found, only(number))
+@dataclass
+class Collection:
+    """The hits that were found so far."""
 
-    room, common, cut = limits.alone, list[int](), list[int]()
+    read: Reader
+    terms: Sequence[Phrase]
+    scopes: Sequence[Scope]
+    limits: Limits
+    counts: list[int]
+    """In how many passages each term is."""
+    by_terms: dict[TermSet, set[int]] = field(default_factory=dict)
+    lookups: dict[TermSet, list[int]] = field(default_factory=dict)
+    """The passages that each lookup found."""
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.by_terms.values()))
+
+    def look_up(self, groups: Sequence[Sequence[Phrase]], cap: int) -> list[int]:
+        """The newest passages with a term of each group."""
+        return [id for one in self.scopes for id in self.read.having(groups, one, cap)]
+
+    def add(self, passage_ids: Iterable[int], terms: TermSet) -> None:
+        _add(self.by_terms, passage_ids, terms)
+
+    def add_lookup(self, passage_ids: list[int], terms: TermSet) -> None:
+        self.lookups[terms] = passage_ids
+        self.add(passage_ids, terms)
+
+
+def _look_up_rare(found: Collection, expected: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Add the passages with rare terms. Returns the numbers of the common terms, and the newest passages with the first
+    of them, if it was looked up."""
+    terms, room = found.terms, found.limits.alone
+    common, newest = list[int](), list[int]()
     # How many passages have a word that begins so is not known before.
     for number in sorted(range(len(terms)), key=lambda number: (terms[number].prefix, expected[number], number)):
         if not expected[number]:
             continue
         most = max(room, FEW_PASSAGES)
         is_maybe_rare = terms[number].prefix or expected[number] <= most
-        found = look_up([[terms[number]]], most + 1) if is_maybe_rare else []
-        if is_maybe_rare and len(found) <= most:
-            room -= len(found)
-            counts[number] = len(found)
-            add(number, found)
+        some = found.look_up([[terms[number]]], most + 1) if is_maybe_rare else []
+        if is_maybe_rare and len(some) <= most:
+            room -= len(some)
+            found.counts[number] = len(some)
+            found.add_lookup(some, only(number))
         else:
-            cut = cut if common else found
+            newest = newest if common else some
             common.append(number)
-            counts[number] = max(counts[number], len(found))
-    truncated: tuple[int, ...] = ()
-    if common and not by_terms:
-        first = common.pop(0)
-        found = cut or look_up([[terms[first]]], limits.newest + 1)
-        add(first, found[: limits.newest])
-        if len(found) > limits.newest:
-            truncated = (first,)
-        else:
-            counts[first] = len(found)
-    rare = [number for number in range(len(terms)) if only(number) in lookups and number not in truncated]
+            found.counts[number] = max(found.counts[number], len(some))
+    return common, newest
+
+
+def _look_up_newest(found: Collection, common: list[int], newest: list[int]) -> tuple[int, ...]:
+    """If no term is rare, add the newest passages with the first common one, and take it out of `common`. Returns its
+    number if there are more passages."""
+    if not common or found.by_terms:
+        return ()
+    first, most = common.pop(0), found.limits.newest
+    newest = newest or found.look_up([[found.terms[first]]], most + 1)
+    found.add_lookup(newest[:most], only(first))
+    if len(newest) > most:
+        return (first,)
+    found.counts[first] = len(newest)
+    return ()
+
+
+def _look_up_common(found: Collection, common: Sequence[int], truncated: Sequence[int]) -> None:
+    """Look up which of the passages with rare terms have common ones, and the passages with two common terms."""
+    terms, limits = found.terms, found.limits
+    rare = [number for number in range(len(terms)) if only(number) in found.lookups and number not in truncated]
     begun = [number for number in common if terms[number].prefix]
     for number in common if rare else ():
         if number not in begun:
-            _add(by_terms, look_up([[terms[number]], [terms[one] for one in rare]], limits.alone), only(number))
-    rarest = sorted(rare, key=counts.__getitem__)
+            both = found.look_up([[terms[number]], [terms[one] for one in rare]], limits.alone)
+            found.add(both, only(number))
+    rarest = sorted(rare, key=found.counts.__getitem__)
     pairs = [(one, other) for one in begun for other in rarest[:2]]
-    if sum(counts[number] for number in rare) < limits.enough:
+    if sum(found.counts[number] for number in rare) < limits.enough:
         pairs += combinations((*truncated, *common)[:3], 2)
     for one, other in pairs:
-        _add(by_terms, look_up([[terms[one]], [terms[other]]], limits.together), only(one) | only(other))
+        both = found.look_up([[terms[one]], [terms[other]]], limits.together)
+        found.add(both, only(one) | only(other))
 
-    size = max(size, sum(map(len, by_terms.values())), *counts, 1)
-    rarity = [_rarity(size, count) for count in counts]
-    others = [0.0] * (len(terms) + 1)
-    are_few = sum(map(len, by_terms.values())) <= FEW_HITS
-    groups = dict(enumerate(expansion.related)) | ({len(terms): expansion.theme} if are_few else {})
+
+def _look_up_related(found: Collection, expansion: Expansion, size: int, are_few: bool) -> list[float]:
+    """Add the passages with related words, and with words of the theme if there are few others. Returns how rare the
+    words related to each term are, and those of the theme."""
+    count, most = len(found.terms), found.limits.related
+    rarity = [0.0] * (count + 1)
+    groups = dict(enumerate(expansion.related)) | ({count: expansion.theme} if are_few else {})
     for number, group in groups.items():
-        if uncommon := _uncommon(read, group, scopes, limits.related):
-            found = look_up([uncommon], limits.related)
-            related = TermWeights.related_to(number, len(terms))
-            others[number] = _rarity(size, len(found))
-            lookups[related] = found
-            _add(by_terms, found, related)
-    for number, term in enumerate(terms):
+        if uncommon := _uncommon(found.read, group, found.scopes, most):
+            some = found.look_up([uncommon], most)
+            rarity[number] = _rarity(size, len(some))
+            found.add_lookup(some, TermWeights.related_to(number, count))
+    for number, term in enumerate(found.terms):
         if term.parts:  # joined by punctuation, as in TCP/IP: a passage with all parts apart counts as related
-            found = look_up([[part] for part in term.parts], limits.related)
-            others[number] = _rarity(size, len(found))
-            _add(by_terms, found, TermWeights.related_to(number, len(terms)))
-    weights = TermWeights(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
-    return Hits(by_terms, weights, tuple(common), truncated, are_few, lookups)
+            some = found.look_up([[part] for part in term.parts], most)
+            rarity[number] = _rarity(size, len(some))
+            found.add(some, TermWeights.related_to(number, count))
+    return rarity
 
 
 def _count_terms(read: Reader, terms: Sequence[Phrase], scopes: Sequence[Scope]) -> tuple[int, list[int], list[int]]:

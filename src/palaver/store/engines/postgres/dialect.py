@@ -109,10 +109,10 @@ class PostgresDialect:
             end = search_sql.BEST
 
         def matches(in_blocks: Sequence[str]) -> list[Row]:
-            looked_up, parts, params = _conditions([f"({tsqueries.printed(query)})"], scope, in_blocks)
+            pieces, scopes, params = _conditions([f"({tsqueries.printed(query)})"], scope, in_blocks)
             params |= given
-            long = long_passages.matching(query, parts, params)
-            return connection.fetch(search_sql.COUNTED.format(long=long, counted=counted, **looked_up) + end, params)
+            long = long_passages.matching(query, scopes, params)
+            return connection.fetch(search_sql.COUNTED.format(long=long, counted=counted, **pieces) + end, params)
 
         def count(rows: list[Row]) -> int:
             return rows[0]["matches"] if rows else 0
@@ -197,10 +197,10 @@ class PostgresDialect:
         most = bm25.RANKED_AT_MOST // len(groups)
 
         def best(in_blocks: Sequence[str]) -> list[Row]:
-            looked_up, parts, params = _conditions(wanted, scope, in_blocks)
+            pieces, scopes, params = _conditions(wanted, scope, in_blocks)
             params |= {"wanted": " & ".join(wanted), "cap": cap, "most": most}
-            long = long_passages.with_stems(groups, parts, params)
-            return connection.fetch(search_sql.RECALL.format(long=long, **looked_up), params)
+            long = long_passages.with_stems(groups, scopes, params)
+            return connection.fetch(search_sql.RECALL.format(long=long, **pieces), params)
 
         def count(rows: list[Row]) -> int:
             return rows[0]["matches"] if rows else 0
@@ -251,11 +251,11 @@ class PostgresDialect:
         wanted = [f"({tsqueries.any_stem(group)})" for group in groups]
 
         def newest(in_blocks: Sequence[str]) -> list[int]:
-            looked_up, parts, params = _conditions(wanted, scope, in_blocks)
+            pieces, scopes, params = _conditions(wanted, scope, in_blocks)
             params["cap"] = cap
             # The row of a long passage has its scopes, but not its words.
-            long = long_passages.with_stems(groups, parts, params) if groups else search_sql.NONE
-            rows = connection.fetch(search_sql.HAVING.format(long=long, **looked_up), params)
+            long = long_passages.with_stems(groups, scopes, params) if groups else search_sql.NONE
+            rows = connection.fetch(search_sql.HAVING.format(long=long, **pieces), params)
             ids: list[int] = rows[0]["ids"] or []
             return ids
 
@@ -279,11 +279,11 @@ class PostgresDialect:
         return self._largest[scope.sources]
 
     def _count(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> int:
-        looked_up, parts, params = _conditions([f"({tsqueries.any_stem(group)})" for group in groups], scope)
+        pieces, scopes, params = _conditions([f"({tsqueries.any_stem(group)})" for group in groups], scope)
         params["cap"] = cap
         # The row of a long passage has its scopes, but not its words.
-        long = long_passages.with_stems(groups, parts, params) if groups else search_sql.NONE
-        return int(connection.fetch(search_sql.COUNT_ALL.format(long=long, **looked_up), params)[0]["passages"])
+        long = long_passages.with_stems(groups, scopes, params) if groups else search_sql.NONE
+        return int(connection.fetch(search_sql.COUNT_ALL.format(long=long, **pieces), params)[0]["passages"])
 
     def in_period(self, connection: Connection, scope: Scope, most: int, looked_at: int) -> list[int]:
         conditions = tsqueries.scope_terms(scope)
@@ -338,8 +338,8 @@ def _conditions(
     if not wanted and not scopes:  # there must be something to look up
         scopes, conditions = conditions.checked, ScopeTerms([], [])
     params = {"match": " & ".join([*wanted, *scopes]), "checked": " & ".join(conditions.checked)}
-    looked_up = {
+    pieces = {
         "checked": search_sql.CHECKED if conditions.checked else "",
         "timed": search_sql.SAID_BETWEEN if scope.is_timed else "",
     }
-    return looked_up, [*scopes, *conditions.checked], params | {"since": scope.since, "until": scope.until}
+    return pieces, [*scopes, *conditions.checked], params | {"since": scope.since, "until": scope.until}
