@@ -118,7 +118,7 @@ def collect_few(monkeypatch: pytest.MonkeyPatch, most: int, enough: int = 100) -
     """A word is common if more than `most` passages have it."""
     monkeypatch.setattr(lookup, "FEW_PASSAGES", most)
     for limits in ("KEYWORDS", "ASKED"):
-        monkeypatch.setattr(lookup, limits, lookup.Limits(most, most, most, enough, most))
+        monkeypatch.setattr(lookup, limits, lookup.Limits(most, most, most, enough, most, 1.0))
 
 
 async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):
@@ -160,6 +160,39 @@ async def test_two_common_words_bring_the_passages_that_have_both(bus: Bus, monk
     assert both
 
 
+async def test_the_passages_with_three_common_words_are_found_however_old_they_are(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+):
+    collect_few(monkeypatch, 5)
+    thread = await bus.thread()
+    await bus.post(thread, "harbour lantern mooring")
+    pairs = ["harbour lantern", "lantern mooring", "mooring harbour"]
+    for pair in pairs * 6:  # of each pair, only the newest five are looked up
+        await bus.post(thread, pair)
+    found = await gathered(bus, "harbour lantern mooring")
+    assert found.is_capped
+    assert len(found.by_terms[0b111]) == 1
+    assert {terms: len(ids) for terms, ids in found.by_terms.items() if terms in (0b011, 0b101, 0b110)} == {
+        0b011: 5,
+        0b101: 5,
+        0b110: 5,
+    }
+
+
+async def test_if_enough_passages_have_three_common_words_pairs_are_not_looked_up(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+):
+    collect_few(monkeypatch, 5)
+    thread = await bus.thread()
+    for _ in range(6):
+        await bus.post(thread, "harbour lantern mooring")
+    for _ in range(6):
+        await bus.post(thread, "harbour lantern")
+    found = await gathered(bus, "harbour lantern mooring")
+    assert len(found.by_terms[0b111]) == 5
+    assert 0b011 not in found.by_terms
+
+
 async def test_if_enough_passages_have_rare_words_common_ones_are_not_looked_up_together(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ):
@@ -190,7 +223,7 @@ async def test_a_word_that_is_rare_in_the_scope_is_not_cut(bus: Bus, monkeypatch
 
 async def test_keywords_collect_more_than_a_question(bus: Bus, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(lookup, "FEW_PASSAGES", 4)
-    monkeypatch.setattr(lookup, "ASKED", lookup.Limits(4, 4, 4, 4, 4))
+    monkeypatch.setattr(lookup, "ASKED", lookup.Limits(4, 4, 4, 4, 4, 1.0))
     thread = await bus.thread()
     for n in range(10):
         await bus.post(thread, f"harbour {n}")

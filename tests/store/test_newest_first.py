@@ -105,3 +105,32 @@ async def test_a_word_that_became_common_after_the_last_analyze_is_found(bus: Bu
 async def test_few_matches_are_counted_as_not_capped(bus: Bus):
     ids = await fill(bus, [f"heliotrope {n}" for n in range(60)], ["mignonette"] * 9)
     assert await found(bus, "mignonette") == (set(ids[-9:]), False)
+
+
+async def test_enough_matches_are_enough(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    ids = await fill(bus, [f"heliotrope {n}" for n in range(100)], [f"mignonette {n}" for n in range(14)])
+    seen = lookups(monkeypatch)
+    groups = [[Phrase(("heliotrope",))]]
+    some = await bus.here.read(lambda read: read.having(groups, BODIES, 14, 3))
+    assert some == ids[:100][::-1][: len(some)]  # the newest, without gaps
+    assert 3 <= len(some) <= 14
+    if seen:  # PostgreSQL: in the newest blocks are fewer than wanted
+        assert len(some) < 14
+        assert len(seen) == 1
+    assert await bus.here.read(lambda read: read.having(groups, BODIES, 14)) == ids[86:100][::-1]
+
+
+@pytest.mark.parametrize(
+    ("query", "matches"),
+    [
+        ("heliotrope AND mignonette", [3]),
+        ("heliotrope AND (mignonette OR asphodel)", [3, 4]),
+        ("(heliotrope OR asphodel) AND (mignonette OR asphodel)", [2, 3, 4]),
+        ("heliotrope AND asphodel NOT mignonette", [4]),
+        ('"heliotrope mignonette" AND mignonette', [3]),
+        ("NEAR(heliotrope asphodel)", [4]),
+    ],
+)
+async def test_all_conditions_of_a_query_hold(bus: Bus, query: str, matches: list[int]):
+    ids = await fill(bus, ["heliotrope", "mignonette", "asphodel", "heliotrope mignonette", "heliotrope asphodel"])
+    assert (await found(bus, query))[0] == {ids[number] for number in matches}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import log
+from math import ceil, log
 from typing import NamedTuple
 
 from palaver.search.expand import Expansion
@@ -49,11 +49,13 @@ class Limits(NamedTuple):
     """If so many passages have rare terms, common terms are not looked up together."""
     related: int
     """For the words related to one term. More common words are skipped."""
+    share: float
+    """Which share of the newest passages is enough, if looking for the others would take longer."""
 
 
-KEYWORDS = Limits(12_000, 12_000, 2_000, 12_000, 3_000)
+KEYWORDS = Limits(12_000, 12_000, 2_000, 12_000, 3_000, 1.0)
 """People page through all results of keywords."""
-ASKED = Limits(3_000, 1_000, 1_000, 1_500, 1_500)
+ASKED = Limits(3_000, 1_000, 500, 1_500, 1_500, 0.25)
 """Of a question, people want the best results. Few hits are enough to find them, if all terms of each hit are known."""
 
 
@@ -139,9 +141,9 @@ class Collection:
     def size(self) -> int:
         return sum(map(len, self.by_terms.values()))
 
-    def look_up(self, groups: Sequence[Sequence[Phrase]], cap: int) -> list[int]:
+    def look_up(self, groups: Sequence[Sequence[Phrase]], cap: int, enough: int | None = None) -> list[int]:
         """The newest passages with a term of each group."""
-        return [id for one in self.scopes for id in self.read.having(groups, one, cap)]
+        return [id for one in self.scopes for id in self.read.having(groups, one, cap, enough)]
 
     def add(self, passage_ids: Iterable[int], terms: TermSet) -> None:
         _add(self.by_terms, passage_ids, terms)
@@ -180,16 +182,17 @@ def _look_up_newest(found: Collection, common: list[int], newest: list[int]) -> 
     if not common or found.by_terms:
         return ()
     first, most = common.pop(0), found.limits.newest
-    newest = newest or found.look_up([[found.terms[first]]], most + 1)
+    enough = ceil(found.limits.share * (most + 1))
+    newest = newest or found.look_up([[found.terms[first]]], most + 1, enough)
     found.add_lookup(newest[:most], only(first))
-    if len(newest) > most:
+    if len(newest) >= enough:
         return (first,)
     found.counts[first] = len(newest)
     return ()
 
 
 def _look_up_common(found: Collection, common: Sequence[int], truncated: Sequence[int]) -> None:
-    """Look up which of the passages with rare terms have common ones, and the passages with two common terms."""
+    """Look up which of the passages with rare terms have common ones, and the passages with several common terms."""
     terms, limits = found.terms, found.limits
     rare = [number for number in range(len(terms)) if only(number) in found.lookups and number not in truncated]
     begun = [number for number in common if terms[number].prefix]
@@ -200,10 +203,20 @@ def _look_up_common(found: Collection, common: Sequence[int], truncated: Sequenc
     rarest = sorted(rare, key=found.counts.__getitem__)
     pairs = [(one, other) for one in begun for other in rarest[:2]]
     if sum(found.counts[number] for number in rare) < limits.enough:
-        pairs += combinations((*truncated, *common)[:3], 2)
-    for one, other in pairs:
-        both = found.look_up([[terms[one]], [terms[other]]], limits.together)
-        found.add(both, only(one) | only(other))
+        three = (*truncated, *common)[:3]
+        if len(three) < 3 or not _look_up_together(found, three):
+            pairs += combinations(three, 2)
+    for pair in pairs:
+        _look_up_together(found, pair)
+
+
+def _look_up_together(found: Collection, numbers: Sequence[int]) -> bool:
+    """Add the passages with all of these terms. Are there enough of them?"""
+    most = found.limits.together
+    enough = ceil(found.limits.share * most)
+    some = found.look_up([[found.terms[number]] for number in numbers], most, enough)
+    found.add(some, sum(map(only, numbers)))
+    return len(some) >= enough
 
 
 def _look_up_related(found: Collection, expansion: Expansion, size: int, are_few: bool) -> list[float]:

@@ -177,9 +177,17 @@ class Dialect(Protocol):
         """The approximate number of passages with each index token (a stem or a scope). Tokens that are left out have
         none."""
 
-    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
+    def having(
+        self,
+        connection: Connection,
+        groups: Sequence[Sequence[Phrase]],
+        scope: Scope,
+        cap: int,
+        enough: int | None = None,
+    ) -> list[int]:
         """The newest passages with a word of each group, with any ending; at most `cap` of each id range. With
-        no groups: all passages that have the tokens of the scope."""
+        no groups: all passages that have the tokens of the scope. If `enough` were found and looking for more would
+        take longer, these are all."""
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
         """The number of passages in a scope with any of the words, with any ending; at most `cap` of each id range."""
@@ -263,11 +271,13 @@ class Reader:
     def frequencies(self, tokens: Sequence[str]) -> dict[str, int]:
         return self.connection.dialect.frequencies(self.connection, tokens)
 
-    def having(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
+    def having(
+        self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int, enough: int | None = None
+    ) -> list[int]:
         """The newest passages with a word of each group, with any ending. Without groups: all passages that have the
-        tokens of the scope."""
+        tokens of the scope. `enough` allows fewer than `cap`, where looking for more would take longer."""
         if not scope.needs_facts:
-            return self.connection.dialect.having(self.connection, groups, scope, cap)
+            return self.connection.dialect.having(self.connection, groups, scope, cap, enough)
         return self.with_facts(self.connection.dialect.having(self.connection, groups, scope, MOST_CHECKED), scope, cap)
 
     def with_facts(self, passage_ids: Sequence[int], scope: Scope, most: int = MOST_CHECKED) -> list[int]:

@@ -18,9 +18,10 @@ MANY_MATCHES = 1.25
 MORE_THAN_EXPECTED = 1.1
 """How many more passages are looked at than should be necessary."""
 MOST_BLOCKS = 16
-"""GIN goes through all ids of the blocks that it is given, or compares each match with each of them."""
-READ_MICROSECONDS, COMPARED_MICROSECONDS = 5.0, 0.12
-"""What it costs to read a match, and to go through an id of a block."""
+"""GIN compares each match with each of the blocks that it is given."""
+READ, COMPARED, COMPARED_IN_BLOCKS = 5.0, 0.3, 2.0
+"""How many microseconds it takes to read a match, and to compare a passage that has the rarest term: with the other
+terms only, and with blocks, too."""
 T = TypeVar("T")
 
 
@@ -55,10 +56,11 @@ def newest_first(
     count: Callable[[T], int],
     wanted: int,
     matches: Matches,
+    enough: int | None = None,
 ) -> T:
     """Look up matches. If very many passages match, look in the newest blocks of passages only.
 
-    `look_up` gets the condition on the blocks.
+    `look_up` gets the condition on the blocks. If blocks have `enough` matches, no others are looked up.
     """
     most = matches.most * matches.passages
     if most < MANY_MATCHES * wanted or not matches.likely:
@@ -69,12 +71,12 @@ def newest_first(
         ids = MORE_THAN_EXPECTED * wanted / share
         size = BLOCK if ids <= MOST_BLOCKS * BLOCK else LARGE_BLOCK
         blocks = 1 + ceil(ids / size)  # the newest block is not full
-        compared = blocks * min(size, most)
-        saved = share * newest - wanted
-        if blocks > 1 + MOST_BLOCKS or COMPARED_MICROSECONDS * compared > READ_MICROSECONDS * saved:
+        in_blocks = COMPARED_IN_BLOCKS * matches.most * blocks * size + READ * wanted
+        in_all = (COMPARED * matches.most + READ * share) * newest
+        if blocks > 1 + MOST_BLOCKS or in_blocks > in_all:
             break
         found = look_up([any_block([newest // size - number for number in range(blocks)], size)])
-        if count(found) >= wanted:
+        if count(found) >= (wanted if enough is None else enough):
             return found
         share = max(count(found), 1) / (blocks * size)
     return look_up(())

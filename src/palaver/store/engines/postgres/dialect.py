@@ -33,7 +33,6 @@ from palaver.store.engines.postgres.common_terms import CommonTerms, lexemes_of
 from palaver.store.engines.postgres.samples import Samples
 from palaver.store.engines.postgres.statements import statements
 from palaver.store.engines.postgres.substrings import lookup_of
-from palaver.store.engines.postgres.tsqueries import ScopeTerms
 from palaver.text.match import has_near, is_match
 from palaver.text.query import Nothing, Phrase, Query
 from palaver.text.tokenize import stems, words
@@ -109,7 +108,7 @@ class PostgresDialect:
             end = search_sql.BEST
 
         def matches(in_blocks: Sequence[str]) -> list[Row]:
-            pieces, scopes, params = _conditions([f"({tsqueries.printed(query)})"], scope, in_blocks)
+            pieces, scopes, params = _conditions(tsqueries.conditions(query), scope, in_blocks)
             params |= given
             long = long_passages.matching(query, scopes, params)
             return connection.fetch(search_sql.COUNTED.format(long=long, counted=counted, **pieces) + end, params)
@@ -247,7 +246,14 @@ class PostgresDialect:
             found |= zip(rare, self._samples.counts(connection, queries, [0.0] * len(rare)) or (), strict=False)
         return found
 
-    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
+    def having(
+        self,
+        connection: Connection,
+        groups: Sequence[Sequence[Phrase]],
+        scope: Scope,
+        cap: int,
+        enough: int | None = None,
+    ) -> list[int]:
         wanted = [f"({tsqueries.any_stem(group)})" for group in groups]
 
         def newest(in_blocks: Sequence[str]) -> list[int]:
@@ -259,7 +265,7 @@ class PostgresDialect:
             ids: list[int] = rows[0]["ids"] or []
             return ids
 
-        return blocks.newest_first(connection, newest, len, cap, self._matches(connection, groups, scope))
+        return blocks.newest_first(connection, newest, len, cap, self._matches(connection, groups, scope), enough)
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
         if not scope.is_timed:
@@ -333,13 +339,18 @@ def _conditions(
     wanted: Sequence[str], scope: Scope, in_blocks: Sequence[str] = ()
 ) -> tuple[dict[str, str], list[str], dict[str, Any]]:
     """The parts of a statement that depend on the scope, the conditions for parts of long passages, and parameters."""
-    conditions = tsqueries.scope_terms(scope)
-    scopes = [*conditions.indexed, *in_blocks]
-    if not wanted and not scopes:  # there must be something to look up
-        scopes, conditions = conditions.checked, ScopeTerms([], [])
-    params = {"match": " & ".join([*wanted, *scopes]), "checked": " & ".join(conditions.checked)}
+    indexed, checked = tsqueries.scope_terms(scope)
+    scopes, queries = [*indexed, *in_blocks, *checked], [*wanted, *indexed, *in_blocks]
+    if not queries:  # there must be something to look up
+        queries, checked = [" & ".join(checked)], []
+    params = {f"match{number}": query for number, query in enumerate(queries)}
+    matching = [search_sql.MATCHES.format(name=name) for name in params]
+    if checked:
+        params["checked"] = " & ".join(checked)
+        matching.append(search_sql.CHECKED)
     pieces = {
-        "checked": search_sql.CHECKED if conditions.checked else "",
+        "asked": ", ".join(search_sql.QUERY.format(name=name) for name in params),
+        "matching": " AND ".join(matching),
         "timed": search_sql.SAID_BETWEEN if scope.is_timed else "",
     }
-    return pieces, [*scopes, *conditions.checked], params | {"since": scope.since, "until": scope.until}
+    return pieces, scopes, params | {"since": scope.since, "until": scope.until}

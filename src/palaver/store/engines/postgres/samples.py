@@ -52,10 +52,9 @@ class Samples:
             if (query, checked) not in self._known
         }
         if new:
-            asked = [f"({query}) & {blocks.any_block(numbers, size)}" for query, (numbers, size) in new.items()]
-            check = search_sql.CHECKED if checked else ""
-            sql = search_sql.SAMPLED.format(checked=check)
-            counted = connection.fetch_tuples(sql, {"queries": asked, "checked": checked})
+            in_blocks = [blocks.any_block(numbers, size) for numbers, size in new.values()]
+            sql = search_sql.SAMPLED.format(checked=f"AND {search_sql.CHECKED}" if checked else "")
+            counted = connection.fetch_tuples(sql, {"queries": list(new), "blocks": in_blocks, "checked": checked})
             if len(self._known) > MOST_KEPT:
                 self.forget()
             for (query, (numbers, size)), (matches,) in zip(new.items(), counted, strict=True):

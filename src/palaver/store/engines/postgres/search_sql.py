@@ -5,16 +5,19 @@ from __future__ import annotations
 from palaver.store.engines.bm25 import K1, B
 
 SAID_BETWEEN = "JOIN passages p ON p.id = passage_id AND p.created_at BETWEEN %(since)s AND %(until)s"
-# The query is bound in a CTE, because the generic plan of a prepared statement would be slower.
+# The queries are bound in a CTE, because the generic plan of a prepared statement would be slower.
 ASKED = """
-WITH asked AS MATERIALIZED (SELECT CAST(%(match)s AS tsquery) AS q, CAST(%(checked)s AS tsquery) AS checked)"""
+WITH asked AS MATERIALIZED (SELECT {asked})"""
+# GIN intersects the matches of several queries and skips what lies between. Within one query it compares more ids.
+QUERY = "CAST(%({name})s AS tsquery) AS {name}"
+MATCHES = "words @@ {name}"
 # IS TRUE keeps the server from using the index: reading a match is faster than comparing it with long lists of ids.
-CHECKED = "AND (words @@ checked) IS TRUE"
+CHECKED = "(words @@ checked) IS TRUE"
 MATCHED = (
     ASKED
     + """,
 matched AS MATERIALIZED (
-    SELECT passage_id FROM passage_index, asked WHERE words @@ q {checked}
+    SELECT passage_id FROM passage_index, asked WHERE {matching}
     UNION ALL
     {long}
 )"""
@@ -25,7 +28,7 @@ COUNTED = (
     + """,
 newest AS MATERIALIZED (
     SELECT matched.* FROM (
-        SELECT passage_id, {counted} FROM passage_index, asked WHERE words @@ q {checked}
+        SELECT passage_id, {counted} FROM passage_index, asked WHERE {matching}
         UNION ALL
         SELECT passage_id, {counted} FROM {long} AS long JOIN passage_index USING (passage_id)
     ) AS matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
@@ -48,8 +51,9 @@ SELECT {number} AS number, (
     ) AS short
 ) + (SELECT count(*) FROM {long} AS long) AS passages"""
 SAMPLED = """
-SELECT (SELECT count(*) FROM passage_index WHERE words @@ CAST(query AS tsquery) {checked})
-FROM unnest(CAST(%(queries)s AS text[])) WITH ORDINALITY AS given (query, number),
+SELECT (SELECT count(*) FROM passage_index
+        WHERE words @@ CAST(blocks AS tsquery) AND words @@ CAST(query AS tsquery) {checked})
+FROM unnest(CAST(%(queries)s AS text[]), CAST(%(blocks)s AS text[])) WITH ORDINALITY AS given (query, blocks, number),
      (SELECT CAST(%(checked)s AS tsquery) AS checked OFFSET 0) AS asked
 ORDER BY number"""
 HAVING_SUBSTRING = "SELECT passage_id FROM passage_trigrams WHERE {conditions} LIMIT %(cap)s"

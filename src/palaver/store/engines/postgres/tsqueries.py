@@ -37,6 +37,17 @@ def printed(query: Query) -> str:
             return ""
 
 
+def conditions(query: Query) -> list[str]:
+    """The query as several tsqueries. A passage that matches the query matches all of them."""
+    match query:
+        case AllOf(parts) | Near(parts, _):
+            return [one for part in parts for one in conditions(part)]
+        case Preferring(wanted, _):
+            return conditions(wanted)
+        case _:
+            return [printed(query)]
+
+
 def any_stem(terms: Sequence[Phrase]) -> str:
     stems = ["(" + " <-> ".join(map(stem_or_word, stems_of(term.words))) + ")" for term in terms]
     return " | ".join([*stems, *(printed(term) for term in terms if term.prefix)])

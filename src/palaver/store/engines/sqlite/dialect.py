@@ -120,7 +120,14 @@ class SqliteDialect:
         rows = connection.fetch(self.sql("frequencies"), {"tokens": orjson.dumps(list(tokens)).decode()})
         return {row["term"]: row["doc"] for row in rows}
 
-    def having(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[int]:
+    def having(
+        self,
+        connection: Connection,
+        groups: Sequence[Sequence[Phrase]],
+        scope: Scope,
+        cap: int,
+        enough: int | None = None,
+    ) -> list[int]:
         params = self._params(scope) | {"match": stems_of_each(groups, scope), "cap": cap}
         found: list[int] = []
         for first, last in id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles):
