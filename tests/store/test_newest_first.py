@@ -121,7 +121,7 @@ async def test_enough_matches_are_enough(bus: Bus, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("query", "matches"),
+    "query, matches",
     [
         ("heliotrope AND mignonette", [3]),
         ("heliotrope AND (mignonette OR asphodel)", [3, 4]),
