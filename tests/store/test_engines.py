@@ -269,3 +269,15 @@ async def test_a_loop_that_has_ended_does_not_stop_the_writer(tmp_path: Path):
     async with asyncio.timeout(5):
         await Bus(here).thread("from a loop that goes on")
     here.close()
+
+
+async def test_the_texts_with_images_are_found_by_an_index(bus: Bus):
+    def plan(read: Reader) -> str:
+        connection = read.connection
+        if connection.dialect.name == "postgres":  # it would read all texts of a small table
+            connection.run("SET LOCAL enable_seqscan = off", {})
+        explain = "EXPLAIN" if connection.dialect.name == "postgres" else "EXPLAIN QUERY PLAN"
+        return str(connection.fetch(f"{explain} {connection.dialect.sql('passages_with_images')}", {}))
+
+    used = await bus.here.read(plan)
+    assert all(index in used for index in ("passages_with_images", "edits_with_images", "bodies_with_images"))

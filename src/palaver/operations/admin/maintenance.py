@@ -170,8 +170,7 @@ async def complete_index(here: Workspace, *, is_opening: bool = False) -> bool:
 
 
 async def look_for_uploads(here: Workspace) -> bool:
-    """Look for images that messages show and whose files are missing. This reads all texts. Returns False after a
-    failure."""
+    """Look for images that messages show and whose files are missing. Returns False after a failure."""
     try:
         here.missing_uploads = await missing_uploads(here)
     except Exception as problem:
