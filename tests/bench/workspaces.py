@@ -30,7 +30,7 @@ from palaver.store.workspaces import file_of
 CREATED_AT_ONCE = 4
 _newest = named_sql.migrations("sqlite", "workspace")[-1]
 NEWEST = _newest[0]
-NEWEST_TABLES = re.findall(r"CREATE TABLE (\w+)", _newest[1])
+CREATED = re.findall(r"CREATE (TABLE|INDEX) (\w+)", _newest[1])
 """What the newest migration creates. One that changes tables would need its own way back."""
 
 
@@ -116,13 +116,13 @@ def set_back(settings: Settings, name: str) -> None:
     if settings.database_url:
         with psycopg.connect(settings.database_url) as raw:
             raw.execute(f'DELETE FROM "workspace_{name}".migrations WHERE number = {NEWEST}'.encode())
-            for table in NEWEST_TABLES:
-                raw.execute(f'DROP TABLE "workspace_{name}".{table}'.encode())
+            for kind, created in CREATED:
+                raw.execute(f'DROP {kind} "workspace_{name}".{created}'.encode())
     else:
         connection = apsw.Connection(str(file_of(settings, name, "workspace")))
         connection.pragma("user_version", NEWEST - 1)
-        for table in NEWEST_TABLES:
-            connection.execute(f"DROP TABLE {table}")
+        for kind, created in CREATED:
+            connection.execute(f"DROP {kind} {created}")
         connection.close()
 
 

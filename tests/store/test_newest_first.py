@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 from tests.store.bus import Bus, rows
 
+from palaver.store.engines import bm25
 from palaver.store.engines.database import Reader, Scope
-from palaver.store.engines.postgres import blocks
+from palaver.store.engines.postgres import blocks, samples
 from palaver.store.engines.postgres import dialect as postgres
 from palaver.store.engines.sqlite import dialect as sqlite
 from palaver.text.query import Phrase, expression
@@ -129,8 +133,58 @@ async def test_enough_matches_are_enough(bus: Bus, monkeypatch: pytest.MonkeyPat
         ("heliotrope AND asphodel NOT mignonette", [4]),
         ('"heliotrope mignonette" AND mignonette', [3]),
         ("NEAR(heliotrope asphodel)", [4]),
+        ("asphodel AND helio*", [4]),
+        ("helio* AND (migno* OR aspho*)", [3, 4]),
+        ('"heliotrope mign"*', [3]),
+        ("helio* NOT migno*", [0, 4]),
     ],
 )
 async def test_all_conditions_of_a_query_hold(bus: Bus, query: str, matches: list[int]):
     ids = await fill(bus, ["heliotrope", "mignonette", "asphodel", "heliotrope mignonette", "heliotrope asphodel"])
     assert (await found(bus, query))[0] == {ids[number] for number in matches}
+
+
+async def test_a_beginning_is_checked_in_the_passages_with_a_rare_word(bus: Bus):
+    ids = await fill(bus, [f"heliotrope number {n}" for n in range(80)], ["asphodel heliotrope", "asphodel only"])
+    assert await found(bus, "asphodel helio*") == ({ids[80]}, False)
+    assert await found(bus, '"asphodel helio"*') == ({ids[80]}, False)
+    assert (await found(bus, '"number 7"*'))[0] == {ids[7], *ids[70:80]}
+    both = [[Phrase(("asphodel",))], [Phrase(("helio",), prefix=True)]]
+    assert await bus.here.read(lambda read: read.having(both, BODIES, 100)) == [ids[80]]
+
+
+async def test_while_words_are_typed_fewer_matches_are_ranked(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bm25, "RANKED_AT_MOST", 5)
+    ids = await fill(bus, [f"heliotrope number {n}" for n in range(80)])
+    typed = replace(BODIES, is_typed=True)
+    for words in ("heliotrope", "helio*", '"heliotrope number"', '"heliotrope num"*'):
+        query = expression(words)
+        page = await bus.here.read(partial(Reader.find, query=query, scope=typed, limit=50))
+        assert {hit.passage_id for hit in page.hits} == set(ids[-6:])
+        assert (await bus.here.read(partial(Reader.find, query=query, scope=typed, limit=3))).capped
+
+
+async def test_while_words_are_typed_some_of_the_newest_matches_are_enough(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(postgres, "ENOUGH_TYPED", 3)
+    monkeypatch.setattr(bm25, "RANKED_AT_MOST", 13)
+    ids = await fill(bus, [f"heliotrope {n}" for n in range(100)], [f"mignonette {n}" for n in range(14)])
+    seen = lookups(monkeypatch)
+    typed = replace(BODIES, is_typed=True)
+    page = await bus.here.read(lambda read: read.find(expression("heliotrope"), typed, 50))
+    if seen:  # PostgreSQL
+        newest = sorted(hit.passage_id for hit in page.hits)
+        assert newest == ids[100 - len(newest) : 100]
+        assert 3 <= len(newest) < 14
+        assert page.capped
+        assert len(seen) == 1
+
+
+async def test_a_phrase_of_common_words_is_counted_in_some_blocks(bus: Bus, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(samples, "SAMPLED_FROM", 16)
+    monkeypatch.setattr(postgres, "COUNTED_AT_MOST", 20)
+    for engine in (postgres, sqlite):
+        monkeypatch.setattr(engine, "RANKED_AT_MOST", 100)
+    ids = await fill(bus, [f"heliotrope {'mignonette' if n % 4 else 'or mignonette'} {n}" for n in range(60)])
+    expected = {ids[n] for n in range(60) if n % 4}
+    assert (await found(bus, '"heliotrope mignonette"'))[0] == expected
+    assert (await found(bus, '"heliotrope mign"*'))[0] == expected

@@ -135,6 +135,7 @@ def search_messages(read: Reader, caller: Caller, request: SearchMessages) -> Hi
         scopes=(document_scope(thread.document_id),) if thread else (),
         without=(HUMAN_ONLY,) if is_blind else (),
         is_blind=is_blind,
+        is_typed=request.as_you_type,
     )
     found, page = match_messages(read, wanted, scope, request.limit)
     begun = queries.unfinished(wanted) if request.as_you_type and request.query[-1].isalnum() else wanted

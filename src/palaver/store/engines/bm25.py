@@ -12,7 +12,7 @@ from typing import NamedTuple
 from palaver.store.engines.database import RankedPassage
 
 RANKED_AT_MOST = 5_000
-"""How many of the newest matches are ranked."""
+"""How many of the newest matches are ranked for such callers, and while words are typed."""
 K1, B = 1.2, 0.75  # the values of FTS5's bm25
 
 

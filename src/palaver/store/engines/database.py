@@ -81,7 +81,7 @@ class Scope:
 
     A passage must have every token of `scopes`, one token of each group in `any_of`, one role of `roles` (if given),
     and no token of `without`. `is_blind` is for callers who may not read everything: then only passages inside the
-    scope may influence scores, order and counts.
+    scope may influence scores, order and counts. `is_typed`: words are being typed, so fewer matches are ranked.
     """
 
     sources: tuple[str, ...]
@@ -92,6 +92,7 @@ class Scope:
     without: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     is_blind: bool = False
+    is_typed: bool = False
     since: int = -FOREVER
     until: int = FOREVER
     authors: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ GIN cannot read the newest matches first: without blocks, all matches of a commo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple, TypeVar
 
 from palaver.store.engines.database import SCOPE, Connection
@@ -22,6 +22,10 @@ MOST_BLOCKS = 16
 READ, COMPARED, COMPARED_IN_BLOCKS = 5.0, 0.3, 2.0
 """How many microseconds it takes to read a match, and to compare a passage that has the rarest term: with the other
 terms only, and with blocks, too."""
+READ_NEIGHBOUR, COLLECTED = 3.0, 1.0
+"""The same to check a passage of a block for the beginning of a word, and to collect one from the index."""
+QUICKLY = 100_000
+"""So many microseconds are quick."""
 T = TypeVar("T")
 
 
@@ -48,6 +52,28 @@ class Matches(NamedTuple):
     """About which share of them matches."""
     most: float
     """Which share matches at most."""
+    begun: float = 0.0
+    """Which share has a word with the beginning that is asked for. GIN would collect all of them."""
+    others: float = 1.0
+    """Which share meets the other conditions."""
+
+    @property
+    def checks_beginnings(self) -> bool:
+        """Is it faster to read the passages that meet the other conditions, and to check their words?"""
+        return READ * self.others < self._cost(self.likely)
+
+    def cost(self, share: float, ids: int) -> float:
+        """How long it takes to look up all matches, if `share` of the passages match."""
+        return min(self._cost(share), READ * self.others if self.begun else inf) * ids
+
+    def _cost(self, share: float) -> float:
+        return COMPARED * self.most + READ * share + COLLECTED * self.begun
+
+    def cost_in_blocks(self, ids: int, wanted: int) -> float:
+        """The same in blocks with so many ids. Beginnings are checked there: GIN collects passages of all blocks."""
+        if self.begun:
+            return (COMPARED_IN_BLOCKS + READ_NEIGHBOUR) * self.others * ids
+        return COMPARED_IN_BLOCKS * self.most * ids + READ * wanted
 
 
 def newest_first(
@@ -60,7 +86,8 @@ def newest_first(
 ) -> T:
     """Look up matches. If very many passages match, look in the newest blocks of passages only.
 
-    `look_up` gets the condition on the blocks. If blocks have `enough` matches, no others are looked up.
+    `look_up` gets the condition on the blocks. If blocks have `enough` matches, no others are looked up, and if looking
+    for all that are wanted would take long, fewer blocks are looked in.
     """
     most = matches.most * matches.passages
     if most < MANY_MATCHES * wanted or not matches.likely:
@@ -69,11 +96,12 @@ def newest_first(
     share = matches.likely
     for _ in range(2):
         ids = MORE_THAN_EXPECTED * wanted / share
+        if enough is not None:
+            quick = ids * QUICKLY / matches.cost_in_blocks(ceil(ids), wanted)
+            ids = max(MORE_THAN_EXPECTED * enough / share, min(ids, quick))
         size = BLOCK if ids <= MOST_BLOCKS * BLOCK else LARGE_BLOCK
         blocks = 1 + ceil(ids / size)  # the newest block is not full
-        in_blocks = COMPARED_IN_BLOCKS * matches.most * blocks * size + READ * wanted
-        in_all = (COMPARED * matches.most + READ * share) * newest
-        if blocks > 1 + MOST_BLOCKS or in_blocks > in_all:
+        if blocks > 1 + MOST_BLOCKS or matches.cost_in_blocks(blocks * size, wanted) > matches.cost(share, newest):
             break
         found = look_up([any_block([newest // size - number for number in range(blocks)], size)])
         if count(found) >= (wanted if enough is None else enough):

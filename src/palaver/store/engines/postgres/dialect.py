@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import filterfalse
 from math import log, prod
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -39,6 +40,8 @@ from palaver.text.tokenize import stems, words
 
 RANKED_AT_MOST = 20_000
 """How many of the newest matches are ranked."""
+ENOUGH_TYPED = 100
+"""While words are typed, the newest matches are enough if there are so many, and others would take longer."""
 TEXTS_AT_ONCE = 500
 """How many texts are read at once."""
 COUNTED_AT_MOST = 20_000
@@ -95,7 +98,12 @@ class PostgresDialect:
     ) -> tuple[list[RankedPassage], bool]:
         """The best matches by bm25, and whether there were more than RANKED_AT_MOST."""
         phrases, statistics = list(tsqueries.scored_phrases(query)), self._statistics(connection)
-        cap = bm25.RANKED_AT_MOST if scope.is_blind else RANKED_AT_MOST
+        conditions = [(tsqueries.printed(one), statistics.terms.of_query(one)) for one in tsqueries.conditions(query)]
+        of_scope = self._share_of_scope(scope, statistics)
+        share = 0.0 if scope.is_timed else statistics.terms.of_query(query) * of_scope
+        likely = Matches(statistics.passages, share, share, *_beginnings(conditions, of_scope))
+        wanted = [condition for condition, _ in conditions]
+        cap = bm25.RANKED_AT_MOST if scope.is_blind or scope.is_typed else RANKED_AT_MOST
         given = tsqueries.needles(phrases) | {"cap": cap + 1, "limit": limit}
         if scope.is_blind:  # passages that the caller may not read must have no influence
             times = [f"times{number}" for number in range(len(phrases))]
@@ -107,8 +115,12 @@ class PostgresDialect:
             counted = f"{self._bm25(connection, phrases, given, statistics)} AS score"
             end = search_sql.BEST
 
+        is_partial = False
+
         def matches(in_blocks: Sequence[str]) -> list[Row]:
-            pieces, scopes, params = _conditions(tsqueries.conditions(query), scope, in_blocks)
+            nonlocal is_partial
+            is_partial = bool(in_blocks)
+            pieces, scopes, params = _conditions(wanted, scope, in_blocks, checks=likely.checks_beginnings)
             params |= given
             long = long_passages.matching(query, scopes, params)
             return connection.fetch(search_sql.COUNTED.format(long=long, counted=counted, **pieces) + end, params)
@@ -116,10 +128,10 @@ class PostgresDialect:
         def count(rows: list[Row]) -> int:
             return rows[0]["matches"] if rows else 0
 
-        share = 0.0 if scope.is_timed else statistics.terms.of_query(query) * self._share_of_scope(scope, statistics)
-        likely = Matches(statistics.passages, share, share)
-        rows = blocks.newest_first(connection, matches, count, cap + 1, likely)
-        capped = count(rows) > cap
+        rows = blocks.newest_first(
+            connection, matches, count, cap + 1, likely, ENOUGH_TYPED if scope.is_typed else None
+        )
+        capped = is_partial or count(rows) > cap
         if scope.is_blind:
             newest = sorted(rows, key=lambda row: -row["id"])[:cap]
             found = [MatchCounts(row["id"], row["length"], [row[name] for name in times]) for row in newest]
@@ -165,16 +177,29 @@ class PostgresDialect:
                 common[phrase] = COUNTED_AT_MOST  # it would be counted up to this
             elif not phrase.prefix and passages > TRUSTED_FROM:
                 common[phrase] = passages
+            elif share := statistics.terms.of_query(phrase) if not word else 0.0:
+                common |= self._sampled(connection, phrase, share, statistics)
         counted = [phrase for phrase in phrases if phrase not in common]
         params: dict[str, Any] = {"cap": COUNTED_AT_MOST}
         counts = []
         for number, phrase in enumerate(counted):
-            params[f"phrase{number}"] = tsqueries.printed(phrase)
-            counts.append(
-                search_sql.PHRASE_COUNT.format(number=number, long=long_passages.matching(phrase, (), params))
-            )
+            indexed, checked = _phrase_conditions(phrase)
+            params |= {f"phrase{number}": indexed, f"checked{number}": checked}
+            long = long_passages.matching(phrase, (), params)
+            and_checked = search_sql.AND_CHECKED if checked else ""
+            counts.append(search_sql.PHRASE_COUNT.format(number=number, long=long, and_checked=and_checked))
         rows = iter(connection.fetch(" UNION ALL ".join(counts) + " ORDER BY number", params) if counts else ())
         return [common[phrase] if phrase in common else next(rows)["passages"] for phrase in phrases]
+
+    def _sampled(
+        self, connection: Connection, phrase: Phrase, share: float, statistics: Statistics
+    ) -> dict[Phrase, int]:
+        """About how many passages have a phrase of common words, if the index is large enough to estimate it."""
+        if share * statistics.passages < COUNTED_AT_MOST:
+            return {}
+        query, checked = _phrase_conditions(phrase)
+        sampled = self._samples.counts(connection, [query], [share], checked)
+        return {phrase: min(sampled[0], COUNTED_AT_MOST)} if sampled else {}
 
     def _find_near(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         """Find passages with the words, then read their texts, because tsquery has no NEAR operator."""
@@ -194,9 +219,10 @@ class PostgresDialect:
     ) -> list[RankedPassage]:
         wanted = [f"({tsqueries.any_stem(group)})" for group in groups]
         most = bm25.RANKED_AT_MOST // len(groups)
+        likely = self._matches(connection, groups, scope)
 
         def best(in_blocks: Sequence[str]) -> list[Row]:
-            pieces, scopes, params = _conditions(wanted, scope, in_blocks)
+            pieces, scopes, params = _conditions(wanted, scope, in_blocks, checks=likely.checks_beginnings)
             params |= {"wanted": " & ".join(wanted), "cap": cap, "most": most}
             long = long_passages.with_stems(groups, scopes, params)
             return connection.fetch(search_sql.RECALL.format(long=long, **pieces), params)
@@ -204,19 +230,20 @@ class PostgresDialect:
         def count(rows: list[Row]) -> int:
             return rows[0]["matches"] if rows else 0
 
-        rows = blocks.newest_first(connection, best, count, most, self._matches(connection, groups, scope))
+        rows = blocks.newest_first(connection, best, count, most, likely)
         return [RankedPassage(row["id"], row["score"]) for row in rows]
 
     def _matches(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope) -> Matches:
         """How many passages may have a term of each group and be in a scope."""
         statistics = self._statistics(connection)
-        if scope.is_timed:  # most matches may be outside the period
-            return Matches(statistics.passages, 0.0, 0.0)
         of_scope = self._share_of_scope(scope, statistics)
         shares = [self._share_of_group(group, scope, statistics) for group in groups]
+        begun, others = _beginnings(list(zip(map(tsqueries.any_stem, groups), shares, strict=True)), of_scope)
+        if scope.is_timed:  # most matches may be outside the period
+            return Matches(statistics.passages, 0.0, 0.0, begun, others)
         most = of_scope * min(shares, default=1.0)
         by_chance = of_scope * prod(shares) * MOST_TIMES_BY_CHANCE
-        return Matches(statistics.passages, min(most, by_chance) if len(shares) > 1 else most, most)
+        return Matches(statistics.passages, min(most, by_chance) if len(shares) > 1 else most, most, begun, others)
 
     def _share_of_group(self, group: Sequence[Phrase], scope: Scope, statistics: Statistics) -> float:
         """The share of passages that have one of these terms, at most. 0 if it is not known, but low."""
@@ -255,9 +282,10 @@ class PostgresDialect:
         enough: int | None = None,
     ) -> list[int]:
         wanted = [f"({tsqueries.any_stem(group)})" for group in groups]
+        likely = self._matches(connection, groups, scope)
 
         def newest(in_blocks: Sequence[str]) -> list[int]:
-            pieces, scopes, params = _conditions(wanted, scope, in_blocks)
+            pieces, scopes, params = _conditions(wanted, scope, in_blocks, checks=likely.checks_beginnings)
             params["cap"] = cap
             # The row of a long passage has its scopes, but not its words.
             long = long_passages.with_stems(groups, scopes, params) if groups else search_sql.NONE
@@ -265,7 +293,7 @@ class PostgresDialect:
             ids: list[int] = rows[0]["ids"] or []
             return ids
 
-        return blocks.newest_first(connection, newest, len, cap, self._matches(connection, groups, scope), enough)
+        return blocks.newest_first(connection, newest, len, cap, likely, enough)
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
         if not scope.is_timed:
@@ -329,6 +357,21 @@ class PostgresDialect:
         return [id for (id,) in connection.fetch_tuples(sql, params)]
 
 
+def _beginnings(conditions: Sequence[tuple[str, float]], of_scope: float) -> tuple[float, float]:
+    """Which share of passages has the beginnings of words that are asked for, and which share meets the other
+    conditions, at most. Each condition has its share."""
+    begun = [share for condition, share in conditions if tsqueries.has_beginning(condition)]
+    others = [share for condition, share in conditions if not tsqueries.has_beginning(condition)]
+    return sum(begun), of_scope * min(others, default=1.0)
+
+
+def _phrase_conditions(phrase: Phrase) -> tuple[str, str]:
+    """What is looked up to find a phrase, and what is checked in each match: GIN would collect all words with a
+    beginning."""
+    *others, whole = map(tsqueries.printed, tsqueries.conditions(phrase))
+    return (others[0], whole) if others else (whole, "")
+
+
 def _counted(terms: Sequence[Phrase], scope: Scope) -> tuple[str, str]:
     """The query for passages of a scope that have one of these terms, and what is checked in each match."""
     conditions = tsqueries.scope_terms(scope)
@@ -336,11 +379,18 @@ def _counted(terms: Sequence[Phrase], scope: Scope) -> tuple[str, str]:
 
 
 def _conditions(
-    wanted: Sequence[str], scope: Scope, in_blocks: Sequence[str] = ()
+    wanted: Sequence[str], scope: Scope, in_blocks: Sequence[str] = (), *, checks: bool = False
 ) -> tuple[dict[str, str], list[str], dict[str, Any]]:
-    """The parts of a statement that depend on the scope, the conditions for parts of long passages, and parameters."""
+    """The parts of a statement that depend on the scope, the conditions for parts of long passages, and parameters.
+
+    `checks`: beginnings of words are checked in the passages that meet the other conditions. In blocks they always are.
+    """
     indexed, checked = tsqueries.scope_terms(scope)
-    scopes, queries = [*indexed, *in_blocks, *checked], [*wanted, *indexed, *in_blocks]
+    scopes = [*indexed, *in_blocks, *checked]
+    if in_blocks or checks:
+        checked += filter(tsqueries.has_beginning, wanted)
+        wanted = list(filterfalse(tsqueries.has_beginning, wanted))
+    queries = [*wanted, *indexed, *in_blocks]
     if not queries:  # there must be something to look up
         queries, checked = [" & ".join(checked)], []
     params = {f"match{number}": query for number, query in enumerate(queries)}

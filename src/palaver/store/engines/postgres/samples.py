@@ -53,7 +53,7 @@ class Samples:
         }
         if new:
             in_blocks = [blocks.any_block(numbers, size) for numbers, size in new.values()]
-            sql = search_sql.SAMPLED.format(checked=f"AND {search_sql.CHECKED}" if checked else "")
+            sql = search_sql.SAMPLED.format(and_checked=search_sql.AND_CHECKED if checked else "")
             counted = connection.fetch_tuples(sql, {"queries": list(new), "blocks": in_blocks, "checked": checked})
             if len(self._known) > MOST_KEPT:
                 self.forget()

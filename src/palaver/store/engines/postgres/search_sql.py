@@ -13,6 +13,7 @@ QUERY = "CAST(%({name})s AS tsquery) AS {name}"
 MATCHES = "words @@ {name}"
 # IS TRUE keeps the server from using the index: reading a match is faster than comparing it with long lists of ids.
 CHECKED = "(words @@ checked) IS TRUE"
+AND_CHECKED = f"AND {CHECKED}"
 MATCHED = (
     ASKED
     + """,
@@ -46,13 +47,15 @@ POINTS = f"%(rarity{{number}})s * ({TIMES} * {K1 + 1}) / ({TIMES} + {K1} * ({1 -
 PHRASE_COUNT = """
 SELECT {number} AS number, (
     SELECT count(*) FROM (
-        SELECT 1 FROM passage_index, (SELECT CAST(%(phrase{number})s AS tsquery) AS q OFFSET 0) AS asked
-        WHERE words @@ q LIMIT %(cap)s
+        SELECT 1 FROM passage_index,
+            (SELECT CAST(%(phrase{number})s AS tsquery) AS q, CAST(%(checked{number})s AS tsquery) AS checked OFFSET 0)
+            AS asked
+        WHERE words @@ q {and_checked} LIMIT %(cap)s
     ) AS short
 ) + (SELECT count(*) FROM {long} AS long) AS passages"""
 SAMPLED = """
 SELECT (SELECT count(*) FROM passage_index
-        WHERE words @@ CAST(blocks AS tsquery) AND words @@ CAST(query AS tsquery) {checked})
+        WHERE words @@ CAST(blocks AS tsquery) AND words @@ CAST(query AS tsquery) {and_checked})
 FROM unnest(CAST(%(queries)s AS text[]), CAST(%(blocks)s AS text[])) WITH ORDINALITY AS given (query, blocks, number),
      (SELECT CAST(%(checked)s AS tsquery) AS checked OFFSET 0) AS asked
 ORDER BY number"""

@@ -37,15 +37,22 @@ def printed(query: Query) -> str:
             return ""
 
 
-def conditions(query: Query) -> list[str]:
-    """The query as several tsqueries. A passage that matches the query matches all of them."""
+def conditions(query: Query) -> list[Query]:
+    """The conditions of a query. A passage that matches the query meets all of them."""
     match query:
         case AllOf(parts) | Near(parts, _):
             return [one for part in parts for one in conditions(part)]
         case Preferring(wanted, _):
             return conditions(wanted)
+        case Phrase(words, prefix=True) if len(words) > 1:
+            return [Phrase(words[:-1]), query]
         case _:
-            return [printed(query)]
+            return [query]
+
+
+def has_beginning(condition: str) -> bool:
+    """Does this condition have the beginning of a word?"""
+    return ":*" in condition
 
 
 def any_stem(terms: Sequence[Phrase]) -> str:

@@ -67,12 +67,13 @@ class SqliteDialect:
             rows = connection.fetch(self.sql("count_words"), params | {"newest": bm25.RANKED_AT_MOST + 1})
             ranked = bm25.rank_among_matches(_match_counts(rows[: bm25.RANKED_AT_MOST]))
             return RankedPage(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > bm25.RANKED_AT_MOST)
-        page = {"newest": RANKED_AT_MOST + 1, "limit": limit + 1}
+        most = bm25.RANKED_AT_MOST if scope.is_typed else RANKED_AT_MOST
+        page = {"newest": most + 1, "limit": limit + 1}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
         capped = False
         if len(rows) > limit and not scope.is_timed:
-            matches = self._count(connection, "count_matches", params["match"], scope, RANKED_AT_MOST + 2)
-            capped = matches > RANKED_AT_MOST
+            matches = self._count(connection, "count_matches", params["match"], scope, most + 2)
+            capped = matches > most
         hits = [RankedPassage(row["id"], -row["score"]) for row in rows[:limit]]
         return RankedPage(hits, has_more=len(rows) > limit, capped=capped)
 
