@@ -17,7 +17,7 @@ MANY_MATCHES = 1.25
 """If there may be this many times more matches than wanted, they are looked up in the newest blocks."""
 MORE_THAN_EXPECTED = 1.1
 """How many more passages are looked at than should be necessary."""
-MOST_BLOCKS = 16
+MOST_BLOCKS = 24
 """GIN compares each match with each of the blocks that it is given."""
 READ, COMPARED, COMPARED_IN_BLOCKS = 5.0, 0.3, 2.0
 """How many microseconds it takes to read a match, and to compare a passage that has the rarest term: with the other
