@@ -22,8 +22,10 @@ MOST_BLOCKS = 24
 READ, COMPARED, COMPARED_IN_BLOCKS = 5.0, 0.3, 2.0
 """How many microseconds it takes to read a match, and to compare a passage that has the rarest term: with the other
 terms only, and with blocks, too."""
-READ_NEIGHBOUR, COLLECTED = 3.0, 1.0
+READ_NEIGHBOUR, COLLECTED, COLLECTED_OF_MANY = 3.0, 0.1, 1.0
 """The same to check a passage of a block for the beginning of a word, and to collect one from the index."""
+MANY_COLLECTED = 50_000
+"""The server remembers so many exactly. Of more it remembers pages, and checks all passages there again."""
 QUICKLY = 100_000
 """So many microseconds are quick."""
 T = TypeVar("T")
@@ -67,7 +69,8 @@ class Matches(NamedTuple):
         return min(self._cost(share), READ * self.others if self.begun else inf) * ids
 
     def _cost(self, share: float) -> float:
-        return COMPARED * self.most + READ * share + COLLECTED * self.begun
+        collected = COLLECTED_OF_MANY if self.begun * self.passages > MANY_COLLECTED else COLLECTED
+        return COMPARED * self.most + READ * share + collected * self.begun
 
     def cost_in_blocks(self, ids: int, wanted: int) -> float:
         """The same in blocks with so many ids. Beginnings are checked there: GIN collects passages of all blocks."""

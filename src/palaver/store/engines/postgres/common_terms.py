@@ -38,15 +38,9 @@ class CommonTerms:
 
     def of_prefix(self, prefix: str) -> float:
         """The share of passages with a word that begins so, at most."""
-        return min(1.0, sum(self._shares_of_prefix(prefix)))
-
-    def least_of_prefix(self, prefix: str) -> float:
-        """The share of passages that have the most common of the words that begin so."""
-        return max(self._shares_of_prefix(prefix), default=0.0)
-
-    def _shares_of_prefix(self, prefix: str) -> list[float]:
         first = bisect_left(self.terms, prefix)
-        return [self.shares[term] for term in takewhile(lambda term: term.startswith(prefix), self.terms[first:])]
+        begun = takewhile(lambda term: term.startswith(prefix), self.terms[first:])
+        return min(1.0, sum(self.shares[term] for term in begun))
 
     def of_query(self, query: Query) -> float:
         """The share of passages that match a query, at most: a text has all words of a phrase."""

@@ -6,6 +6,7 @@ passages that have several rows, `blocks.py` looks in the newest passages only, 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import filterfalse
@@ -51,6 +52,9 @@ MOST_WORDS_OF_FRAGMENT = 2_000
 """A fragment in more words than these is in most texts, and looking them up would take longer than reading."""
 FEW_WORDS_OF_FRAGMENT = 20
 """A fragment in more words than these is left out of a rough look-up, unless it is the only condition."""
+MANY_PASSAGES = 10_000
+COUNTED_AGAIN_SECONDS = 60.0
+"""If a source has many passages, they are counted again only after this time: it takes 30 ms for 100,000."""
 RARE_ENOUGH = 2_000
 """If a term that the server's statistics do not have may be in more passages, its frequency is estimated."""
 MOST_TIMES_BY_CHANCE = 4
@@ -77,8 +81,8 @@ class PostgresDialect:
         self._statements, self.event_log_statements, self.copies = statements()
         self._common_terms = CommonTerms()
         self._samples = Samples()
-        self._largest: dict[tuple[str, ...], int] = {}
-        """How many passages sources have, as far as they were counted."""
+        self._sizes: dict[tuple[str, ...], tuple[int, float]] = {}
+        """How many passages sources have, as far as they were counted, and when."""
         self._known: WeakKeyDictionary[Connection, Statistics] = WeakKeyDictionary()
         """Of each connection. A read has one state of the database, so it needs them once."""
 
@@ -147,7 +151,7 @@ class PostgresDialect:
                 self._samples.forget()
             if terms is not self._common_terms:
                 self._common_terms = terms
-                self._largest.clear()
+                self._sizes.clear()
             counted = max(1, row["counted"])
             usual = max(1.0, row["tokens"] / counted)
             known = self._known[connection] = Statistics(self._common_terms, row["passages"], usual, counted)
@@ -170,15 +174,12 @@ class PostgresDialect:
         """The number of passages with each phrase. Very common words are looked up in the server's statistics."""
         common: dict[Phrase, int] = {}
         for phrase in phrases:
-            word = phrase.words[0] if len(phrase.words) == 1 else ""
-            share = statistics.terms.least_of_prefix(word) if phrase.prefix else statistics.terms.of([word])
-            passages = round(share * statistics.passages) if word else 0
-            if phrase.prefix and passages > COUNTED_AT_MOST:
-                common[phrase] = COUNTED_AT_MOST  # it would be counted up to this
-            elif not phrase.prefix and passages > TRUSTED_FROM:
-                common[phrase] = passages
-            elif share := statistics.terms.of_query(phrase) if not word else 0.0:
+            share = statistics.terms.of_query(phrase)
+            passages = round(share * statistics.passages)
+            if len(phrase.words) > 1:
                 common |= self._sampled(connection, phrase, share, statistics)
+            elif passages > TRUSTED_FROM:
+                common[phrase] = min(passages, COUNTED_AT_MOST) if phrase.prefix else passages
         counted = [phrase for phrase in phrases if phrase not in common]
         params: dict[str, Any] = {"cap": COUNTED_AT_MOST}
         counts = []
@@ -306,11 +307,13 @@ class PostgresDialect:
     def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
         if scope.token_groups:
             return self._count(connection, [], replace(scope, since=-FOREVER, until=FOREVER), cap)
-        if self._largest.get(scope.sources, 0) >= cap:
-            return cap
-        rows = connection.fetch(self.sql("count_indexed"), {"sources": list(scope.sources), "cap": cap})
-        self._largest[scope.sources] = int(rows[0]["passages"])
-        return self._largest[scope.sources]
+        size, counted_at = self._sizes.get(scope.sources, (0, 0.0))
+        is_recent = time.monotonic() - counted_at < COUNTED_AGAIN_SECONDS
+        if size < cap and not (size >= MANY_PASSAGES and is_recent):
+            rows = connection.fetch(self.sql("count_indexed"), {"sources": list(scope.sources), "cap": cap})
+            size = int(rows[0]["passages"])
+            self._sizes[scope.sources] = size, time.monotonic()
+        return min(size, cap)
 
     def _count(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> int:
         pieces, scopes, params = _conditions([f"({tsqueries.any_stem(group)})" for group in groups], scope)
