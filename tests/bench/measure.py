@@ -14,6 +14,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -144,8 +145,9 @@ def cpu_seconds(pid: int) -> float:
     """Processor time of a process and all its children so far, also of those that have ended."""
     total = 0.0
     for process in _family(pid):
-        times = process.cpu_times()
-        total += times.user + times.system + times.children_user + times.children_system
+        with suppress(psutil.NoSuchProcess):  # it ended just now
+            times = process.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
     return total
 
 
