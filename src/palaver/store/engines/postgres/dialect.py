@@ -102,11 +102,7 @@ class PostgresDialect:
     ) -> tuple[list[RankedPassage], bool]:
         """The best matches by bm25, and whether there were more than RANKED_AT_MOST."""
         phrases, statistics = list(tsqueries.scored_phrases(query)), self._statistics(connection)
-        conditions = [(tsqueries.printed(one), statistics.terms.of_query(one)) for one in tsqueries.conditions(query)]
-        of_scope = self._share_of_scope(scope, statistics)
-        share = 0.0 if scope.is_timed else statistics.terms.of_query(query) * of_scope
-        likely = Matches(statistics.passages, share, share, *_beginnings(conditions, of_scope))
-        wanted = [condition for condition, _ in conditions]
+        wanted, likely = self._matches_of(query, scope, statistics)
         cap = bm25.RANKED_AT_MOST if scope.is_blind or scope.is_typed else RANKED_AT_MOST
         given = tsqueries.needles(phrases) | {"cap": cap + 1, "limit": limit}
         if scope.is_blind:  # passages that the caller may not read must have no influence
@@ -132,15 +128,24 @@ class PostgresDialect:
         def count(rows: list[Row]) -> int:
             return rows[0]["matches"] if rows else 0
 
-        rows = blocks.newest_first(
-            connection, matches, count, cap + 1, likely, ENOUGH_TYPED if scope.is_typed else None
-        )
+        # Passages that the caller may not read are in the blocks, too, so they must not decide how many are ranked.
+        enough = ENOUGH_TYPED if scope.is_typed and not scope.is_blind else None
+        rows = blocks.newest_first(connection, matches, count, cap + 1, likely, enough)
         capped = is_partial or count(rows) > cap
         if scope.is_blind:
             newest = sorted(rows, key=lambda row: -row["id"])[:cap]
             found = [MatchCounts(row["id"], row["length"], [row[name] for name in times]) for row in newest]
             return bm25.rank_among_matches(found)[:limit], capped
         return [RankedPassage(row["id"], row["score"]) for row in rows], capped
+
+    def _matches_of(self, query: Query, scope: Scope, statistics: Statistics) -> tuple[list[str], Matches]:
+        """The conditions of a query, and how many passages may meet them."""
+        conditions = [(tsqueries.printed(one), statistics.terms.of_query(one)) for one in tsqueries.conditions(query)]
+        of_scope = self._share_of_scope(scope, statistics)
+        # If a period is asked for, most matches may be outside it.
+        share = 0.0 if scope.is_timed else statistics.terms.of_query(query) * of_scope
+        likely = Matches(statistics.passages, share, share, *_beginnings(conditions, of_scope))
+        return [condition for condition, _ in conditions], likely
 
     def _statistics(self, connection: Connection) -> Statistics:
         known = self._known.get(connection)

@@ -44,6 +44,8 @@ def conditions(query: Query) -> list[Query]:
             return [one for part in parts for one in conditions(part)]
         case Preferring(wanted, _):
             return conditions(wanted)
+        case Without(wanted, _):
+            return [*conditions(wanted), query]
         case Phrase(words, prefix=True) if len(words) > 1:
             return [Phrase(words[:-1]), query]
         case _:
