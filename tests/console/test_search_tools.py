@@ -188,6 +188,7 @@ def test_searches_are_saved_renamed_and_removed(window: Opening, rest: httpx.Cli
         one for one in rest.get("/api/searches").json() if one["name"] == name
     ).items()
     page.locator("#search").fill("")
+    expect(page.locator(".hit")).to_have_count(0)
     saved = page.get_by_label("Saved searches").locator("li", has_text=name)
     saved.get_by_role("button", name=f"Rename {name}").click()
     page.get_by_label("Name", exact=True).fill(f"{name} again")
