@@ -27,7 +27,7 @@ READ_NEIGHBOUR, COLLECTED, COLLECTED_OF_MANY = 3.0, 0.1, 1.0
 MANY_COLLECTED = 50_000
 """The server remembers so many exactly. Of more it remembers pages, and checks all passages there again."""
 QUICKLY = 100_000
-"""So many microseconds are quick."""
+"""If a lookup of all that is wanted would take more microseconds, and fewer are enough, fewer blocks are looked in."""
 T = TypeVar("T")
 
 

@@ -100,7 +100,7 @@ class PostgresDialect:
     def _ranked(
         self, connection: Connection, query: Query, scope: Scope, limit: int
     ) -> tuple[list[RankedPassage], bool]:
-        """The best matches by bm25, and whether there were more than RANKED_AT_MOST."""
+        """The best of the newest matches by bm25, and whether there may be older ones that were not ranked."""
         phrases, statistics = list(tsqueries.scored_phrases(query)), self._statistics(connection)
         wanted, likely = self._matches_of(query, scope, statistics)
         cap = bm25.RANKED_AT_MOST if scope.is_blind or scope.is_typed else RANKED_AT_MOST
