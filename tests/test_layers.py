@@ -19,24 +19,29 @@ ROOT = Path(palaver.__file__).parent
 ALLOWED: dict[str, frozenset[str]] = {
     "palaver": frozenset(),
     "errors": frozenset(),
+    "child_process": frozenset(),
     "text": frozenset(),
     "model": frozenset({"errors", "text"}),
     "settings": frozenset({"errors"}),
     "importers": frozenset({"text", "model"}),
-    "setup": frozenset({"model", "errors", "settings"}),  # edits the settings of clients; knows no data of palaver
+    "setup": frozenset(
+        {"model", "errors", "settings", "child_process"}
+    ),  # edits the settings of clients; knows no data of palaver
     "synced_files": frozenset(),
     "store": frozenset({"text", "model", "errors", "settings", "synced_files"}),
-    "search": frozenset({"store", "text", "model", "errors", "settings"}),
-    "operations": frozenset({"search", "store", "importers", "text", "model", "errors", "settings", "palaver"}),
+    "search": frozenset({"store", "text", "model", "errors", "settings", "child_process"}),
+    "operations": frozenset(
+        {"search", "store", "importers", "text", "model", "errors", "settings", "child_process", "palaver"}
+    ),
     "app": frozenset({"operations", "search", "store", "text", "model", "errors", "settings"}),
     "doors": frozenset(
         {
             *("hook", "server_socket", "mcp_pipe", "app", "setup", "operations", "search"),
-            *("text", "model", "errors", "settings", "synced_files", "palaver"),
+            *("text", "model", "errors", "settings", "synced_files", "child_process", "palaver"),
         }
     ),
     "client": frozenset({"palaver", "errors", "settings"}),  # the Python client only talks to a server
-    "hook": frozenset({"model"}),  # it must start fast
+    "hook": frozenset({"model", "child_process"}),  # it must start fast
     "server_socket": frozenset({"hook", "settings", "palaver"}),  # it must start fast, too
     "mcp_pipe": frozenset(
         {"server_socket", "doors", "errors", "palaver"}

@@ -182,7 +182,7 @@ def test_the_command_survives_an_upgrade(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", str(link.parent))
     assert background_service.palaver_command() == [str(link)]
     monkeypatch.setenv("PATH", str(tool))  # a program of a virtual environment that is active now
-    assert background_service.palaver_command() == [os.path.abspath(sys.executable), "-m", "palaver"]
+    assert background_service.palaver_command() == [sys.executable, "-P", "-m", "palaver"]
     monkeypatch.setattr(sys, "executable", "/home/ann/.cache/uv/archive-v0/abc/bin/python")
     with pytest.raises(Refused, match="temporary environment"):
         background_service.palaver_command()

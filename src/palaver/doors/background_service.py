@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
+from palaver import child_process
 from palaver.errors import Refused, Unavailable
 from palaver.settings import Settings, given_settings, load
 
@@ -90,7 +91,7 @@ def palaver_command() -> list[str]:
             "palaver runs from a temporary environment, which may be deleted. "
             "Install it first, for example with 'uv tool install palaver-bus'."
         )
-    return [os.path.abspath(sys.executable), "-m", NAME]
+    return child_process.python("-m", NAME)
 
 
 def service_environment(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from palaver import child_process
+
 
 class NoAnswer(Exception):
     """The program could not be started, or ended without an answer. The text says which."""
@@ -21,7 +23,8 @@ def exchange(
     try:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **(env or {})},
+            env={**child_process.clean_environment(), **(env or {})},
+            cwd=os.path.expanduser("~"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

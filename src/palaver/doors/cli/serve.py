@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from palaver import __version__
+from palaver import __version__, child_process
 from palaver.doors.cli import options, output
 from palaver.doors.cli.ask import no_collection
 from palaver.errors import Unauthorized
@@ -145,7 +145,7 @@ def stdio_command(settings: Settings) -> list[str]:
     """The command that MCP clients run for stdio, on the same data. Absolute, as their PATH may differ."""
     program = Path(sys.argv[0])
     is_script = program.is_file() and os.access(program, os.X_OK) and program.suffix != ".py"
-    palaver = [str(program.absolute())] if is_script else [sys.executable, "-m", "palaver"]
+    palaver = [str(program.absolute())] if is_script else child_process.python("-m", "palaver")
     home = ["--home", str(settings.data.absolute())] if settings.home else []
     return [*palaver, "mcp", *home]
 

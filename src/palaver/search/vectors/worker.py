@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
+from palaver import child_process
 from palaver.search.vectors import encoders
 from palaver.search.vectors.encoders import LONGEST_TEXT, CannotEncode
 
@@ -103,10 +104,10 @@ class VectorWorker:
             if self._is_closed:
                 raise CannotEncode("the server is closing")
             if self._process is None:
-                # -P: modules are found where this process finds them, and never in the current folder.
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", MAIN, self._model],
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                    child_process.python("-c", MAIN, self._model),
+                    env=child_process.own_environment(),
+                    cwd="/",
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
