@@ -85,3 +85,24 @@ def test_a_wrong_path_is_seen():
         "tests/nowhere",
         "nowhere.py",
     ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_named_tests_exist(page: Path):
+    for file, name in re.findall(r"`(tests/[\w/.]+)::(\w+)`", page.read_text("utf-8")):
+        assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE), f"{file}::{name}"
+
+
+def test_the_readme_says_how_to_run_and_test_a_clone():
+    """Each command is in a table, with what it sets up and how long it takes."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for command in ("make serve", "make test"):
+        assert re.search(rf"^\| `{command}` \| .*install.* \| .*minute.* \|$", readme, re.MULTILINE), command
+
+
+def test_every_line_of_the_threat_model_names_a_test():
+    rows = re.findall(
+        r"^\| (?!(?:it|they) cannot|---)(.+) \|$", (ROOT / "SECURITY.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert rows
+    assert [row for row in rows if "`tests/" not in row] == []

@@ -133,7 +133,8 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "An option overrides the environment, and the environment overrides `palaver.toml` (top level or `[palaver]`).",
+        "An option overrides the environment, and the environment overrides `palaver.toml` in PALAVER_HOME (top level",
+        "or `[palaver]`). `home` itself cannot be set there.",
         "",
     ]
     lines += ["| variable | in palaver.toml | default | meaning |", "|---|---|---|---|"]

@@ -14,6 +14,8 @@ import socket
 import sys
 from time import monotonic
 
+from palaver import child_process
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -79,7 +81,7 @@ def answer(event: str, client: str) -> None:
     told: dict[str, Any] = {"client": client, "session": session[:256], "project": project(str(folder), url)}
     if is_local(url):
         told["pid"] = client_process()
-    if event == "prompt" and isinstance(given.get("prompt"), str):
+    if event == "prompt" and isinstance(given.get("prompt"), str) and has_recall(str(folder), url):
         told["prompt"] = given["prompt"][:MOST_PROMPT].replace("\0", "")
     said = ask(url, token, event, told, until)
     if text := said.get("text"):
@@ -167,6 +169,15 @@ def project(folder: str, url: str) -> str:
     return project_of(folder)
 
 
+def has_recall(folder: str, url: str) -> bool:
+    """Whether the project allows evidence in its prompts. A server on this machine looks for itself."""
+    if is_local(url):
+        return True
+    from palaver.model.project_file import read_project_file
+
+    return read_project_file(folder).has_recall
+
+
 def ask(url: str, token: str, event: str, told: dict[str, Any], until: float) -> dict[str, Any]:
     body = json.dumps(told).encode()
     headers = {"Content-Type": "application/json", "Connection": "close"}
@@ -249,9 +260,11 @@ def client_process() -> int:
 
 def record(transcript: str, url: str, token: str) -> None:
     """Record the session now, in a process that outlives this one."""
+    transcript = os.path.abspath(transcript)
     if not os.path.isfile(transcript):
         return
-    env = dict(os.environ)
+    env = child_process.own_environment()
+    os.chdir("/")  # the child must not work in the project
     if not is_local(url):
         env |= {"PALAVER_URL": url} | ({"PALAVER_TOKEN": token} if token else {})
     quiet = [
@@ -259,7 +272,7 @@ def record(transcript: str, url: str, token: str) -> None:
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
-    command = [sys.executable, "-m", "palaver", "watch", "--once", transcript]
+    command = child_process.python("-m", "palaver", "watch", "--once", transcript)
     try:
         os.posix_spawn(sys.executable, command, env, file_actions=quiet, setsid=True)
     except NotImplementedError:

@@ -50,12 +50,6 @@ class Connection:
 
 def home_of(flags: Mapping[str, Any]) -> str:
     """The directory with all data, as the settings would name it."""
-    if os.path.exists("palaver.toml"):
-        from pathlib import Path
-
-        from palaver.settings import load
-
-        return str(load({"home": Path(flags["home"]) if flags.get("home") else None}).data)
     if given := flags.get("home") or os.environ.get("PALAVER_HOME"):
         return os.path.expanduser(str(given))
     from palaver.hook import home

@@ -1,7 +1,8 @@
 """Settings: name, type, default and help of each, and where they are read from.
 
-A command-line option overrides the environment. The environment overrides `palaver.toml` in the working directory or in
-PALAVER_HOME, with settings at the top level or under `[palaver]`.
+A command-line option overrides the environment. The environment overrides `palaver.toml` in PALAVER_HOME, with settings
+at the top level or under `[palaver]`. A file in the working directory is not read: it may come with a stranger's
+repository (`model/project_file.py` says what such a file can do).
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ def given_settings(
 ) -> dict[str, tuple[Any, str]]:
     """The settings that differ from the defaults, each with its origin: 'flag', a variable or 'palaver.toml'.
 
-    `folder` is the working directory, unless it is that of this process.
+    `folder` is the working directory that a relative PALAVER_HOME is in, unless it is that of this process.
     """
     found: dict[str, tuple[Any, str]] = {}
     given = {name: value for name, value in (flags or {}).items() if value is not None}
@@ -255,16 +256,20 @@ def _parse(parse: Callable[[str], Any], text: str, origin: str) -> Any:
 
 def _read_file(given: Mapping[str, Any], environ: Mapping[str, str], folder: Path) -> dict[str, Any]:
     home = given.get("home") or environ.get("PALAVER_HOME")
-    for place in (folder / "palaver.toml", folder / home / "palaver.toml" if home else None):
-        if place and place.is_file():
-            try:
-                top = tomllib.loads(place.read_text("utf-8-sig"))
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-                raise Invalid(f"{place.name} is not valid TOML: {problem}.") from None
-            table = top.pop("palaver", {})
-            if not isinstance(table, dict):
-                raise Invalid("palaver in palaver.toml must be a table: write [palaver], and the settings below it.")
-            if twice := sorted(top.keys() & table.keys()):
-                raise Invalid(f"{twice[0]} is in palaver.toml twice: at the top and under [palaver]. Remove one.")
-            return top | table
-    return {}
+    place = folder / Settings(home=Path(home) if home else None).data / "palaver.toml"
+    try:
+        top = tomllib.loads(place.read_text("utf-8-sig"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as problem:
+        raise Invalid(f"{place} cannot be read: {problem.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise Invalid(f"{place.name} is not valid TOML: {problem}.") from None
+    table = top.pop("palaver", {})
+    if not isinstance(table, dict):
+        raise Invalid("palaver in palaver.toml must be a table: write [palaver], and the settings below it.")
+    if twice := sorted(top.keys() & table.keys()):
+        raise Invalid(f"{twice[0]} is in palaver.toml twice: at the top and under [palaver]. Remove one.")
+    if "home" in top | table:
+        raise Invalid("home cannot be set in palaver.toml, which is in that folder. Use --home or PALAVER_HOME.")
+    return top | table

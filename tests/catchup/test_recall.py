@@ -30,8 +30,8 @@ TALK = [
 ]
 
 
-def prompt(place: Server, text: str, session: str = "") -> str:
-    told = {"client": "codex", "session": session or word(), "prompt": text}
+def prompt(place: Server, text: str, session: str = "", project: Path | None = None) -> str:
+    told = {"client": "codex", "session": session or word(), "prompt": text, "project": project and str(project)}
     with httpx.Client(base_url=place.url) as api:
         api.post("/api/hooks/session-start", json={**told, "prompt": None}).raise_for_status()
         answer = api.post("/api/hooks/prompt", json=told).raise_for_status().json()
@@ -67,6 +67,13 @@ def test_evidence_comes_with_the_prompt(place: Server, text: str, found: str):
 )
 def test_it_is_silent_where_memory_has_nothing(place: Server, text: str):
     assert prompt(place, text) == ""
+
+
+def test_a_project_can_turn_it_off(place: Server, tmp_path: Path):
+    question = "Which port does the staging database of the payment service run on?"
+    assert "6543" in prompt(place, question, project=tmp_path)
+    (tmp_path / "palaver.toml").write_text('recall = "off"\n')
+    assert "6543" not in prompt(place, question, project=tmp_path)
 
 
 def test_the_text_of_earlier_hooks_in_a_prompt_is_not_searched_for(place: Server):

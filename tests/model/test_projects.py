@@ -37,6 +37,25 @@ def test_a_worktree_belongs_to_its_main_repository(repository: Path, tmp_path: P
     assert project_of(relative) == str(repository)
 
 
+def test_a_folder_that_only_claims_to_be_a_worktree_is_its_own_project(repository: Path, tmp_path: Path):
+    invented = point(tmp_path.resolve() / "invented", f"{repository}/.git/worktrees/none")
+    assert project_of(invented) == str(invented)
+    (repository / ".git" / "worktrees" / "x" / "gitdir").write_text(f"{repository.parent}/real/.git\n")
+    taken = point(tmp_path.resolve() / "taken", f"{repository}/.git/worktrees/x")
+    assert project_of(taken) == str(taken)
+    real = point(tmp_path.resolve() / "real", f"{repository}/.git/worktrees/x")
+    assert project_of(real) == str(repository)
+
+
+def test_a_project_file_names_its_project(repository: Path):
+    (repository / "palaver.toml").write_text('project = "exporter"\n')
+    assert project_of(repository / "src" / "deep") == typed_project(f"{repository}/src") == "exporter"
+    assert project_of(repository, is_here=False) == str(repository)
+    for name in ("", "a/b", "..\\\\x", "x" * 65, "a\\u001b[2J"):
+        (repository / "palaver.toml").write_text(f'project = "{name}"\n')
+        assert project_of(repository) == str(repository)
+
+
 def test_a_worktree_of_a_bare_repository_belongs_to_it(tmp_path: Path):
     bare = tmp_path.resolve() / "shared.git"
     (bare / "worktrees" / "x").mkdir(parents=True)

@@ -73,6 +73,8 @@ class ReadProgress:
     cwd: str | None = None
     project: str | None = None
     """The project of `cwd`. It is stored, because the folder may be gone later."""
+    is_private: bool = False
+    """Whether the project keeps its sessions out of palaver."""
     parent: str | None = None
     """The session that started this one as a subagent."""
     own_calls: Sequence[str] = ()

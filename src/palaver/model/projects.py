@@ -1,7 +1,8 @@
 """Projects: which project a folder belongs to, and how a filter names one.
 
 A project is the path of a git repository's root. A git worktree belongs to the project of its main repository; a
-submodule is a project of its own. A folder outside git is its own project.
+submodule is a project of its own. A folder outside git is its own project. `palaver.toml` in a project can give it a
+name, which is then used instead of the path.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+
+from palaver.model.project_file import read_project_file
 
 LONGEST = 1000
 """Maximum characters of a project's path. A longer one is cut."""
@@ -32,6 +35,8 @@ def project_of(path: str | Path, *, is_here: bool = True) -> str:
         folder = found["repository"]
     if not is_here or not os.path.isabs(folder) or not os.path.isdir(folder):
         return folder[:LONGEST]
+    if name := read_project_file(folder).project:
+        return name
     start = Path(os.path.realpath(folder))
     for one in (start, *start.parents):
         if repository := _repository_at(one):
@@ -73,18 +78,31 @@ def _trimmed(path: str) -> str:
 def _repository_at(folder: Path) -> Path | None:
     """The repository whose root, or whose worktree's root, is this folder; None if it is neither."""
     sign = folder / ".git"
-    try:
-        if sign.is_dir():
-            return folder
-        if not sign.is_file():
-            return None
-        with sign.open("rb") as file:
-            pointer = file.read(_MOST_OF_A_POINTER).decode("utf-8", "replace").strip()
-    except OSError:
+    if os.path.isdir(sign):
+        return folder
+    pointer = _read_pointer(sign)
+    if pointer is None:
         return None
     kept_at = os.path.normpath(folder / pointer.removeprefix("gitdir:").strip())
     found = _WORKTREE.fullmatch(kept_at)
     if not pointer.startswith("gitdir:") or found is None or _SUBMODULE.search(kept_at):
         return folder
+    # A stranger's folder can contain a `.git` file that names another repository. Git keeps a folder for each worktree
+    # in its repository, with the place of the worktree in it.
+    place = _read_pointer(Path(kept_at, "gitdir"))
+    is_its_own = place is None or os.path.realpath(os.path.join(kept_at, place)) == os.path.realpath(sign)
+    if not os.path.isdir(kept_at) or not is_its_own:
+        return folder
     common = Path(found["common"])
     return common.parent if common.name == ".git" else common
+
+
+def _read_pointer(path: Path) -> str | None:
+    """The path in a file of git; None if there is no such file."""
+    if not os.path.isfile(path):
+        return None
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_OF_A_POINTER).decode("utf-8", "replace").strip()
+    except OSError:
+        return None

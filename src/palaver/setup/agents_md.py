@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -12,14 +13,28 @@ _BLOCK = re.compile(rf"{re.escape(BEGIN)}.*?{re.escape(END)}(?:\r?\n)?", re.DOTA
 
 
 def places(folder: Path, named: str) -> list[Path]:
-    """The files to edit: the named one and, for AGENTS.md, CLAUDE.md if it exists and does not include AGENTS.md."""
+    """The files to edit: the named one and, for AGENTS.md, CLAUDE.md if it exists and does not include AGENTS.md.
+
+    A repository may contain links to other files of the user. They are not followed.
+    """
     first = folder / named
     other = folder / "CLAUDE.md"
+    for path in (first, other):
+        _refuse_link_out(folder, path)
     if named != "AGENTS.md" or not other.is_file():
         return [first]
     if first.exists() and other.samefile(first):
         return [first]
     return [first] if re.search(r"(?m)^@\.?/?AGENTS\.md\s*$", other.read_text("utf-8", "replace")) else [first, other]
+
+
+def _refuse_link_out(folder: Path, path: Path) -> None:
+    inside = os.path.realpath(folder)
+    real = os.path.realpath(path)
+    if real != os.path.normpath(inside / path.relative_to(folder)) and not Path(real).is_relative_to(inside):
+        raise Refused(
+            f"{path.name} is a link to a file outside this folder. Replace the link, or edit that file by hand."
+        )
 
 
 def add(text: str | None) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "yaml", "ndjson")
 
 ALL = ("format", "json", "workspace", "url", "home", "database_url")
+PLACE = "Settings belong in palaver.toml in PALAVER_HOME."
 DATA = ("home", "database_url")
 """Options of commands that work only on local data."""
 
@@ -51,7 +52,26 @@ class Target:
     def settings(self, **more: Any) -> Settings:
         from palaver.settings import load
 
-        return load(self.flags | more)
+        loaded = load(self.flags | more)
+        report_project_file(loaded)
+        return loaded
+
+
+def report_project_file(settings: Settings) -> None:
+    """Say which keys of the project's `palaver.toml` have no effect. It is not a place for settings."""
+    from palaver.model.project_file import find_project_file, read_project_file
+
+    try:
+        path = find_project_file(os.getcwd())
+    except FileNotFoundError:  # the working folder was deleted
+        return
+    if path is None or path.parent == settings.data.resolve():
+        return
+    found = read_project_file(path.parent)
+    if found.ignored or found.problem:
+        why = found.problem or f"it cannot set {', '.join(found.ignored)}"
+        keys = "It can set project, private = true and recall = false."
+        click.echo(f"palaver: ignored in palaver.toml of this project: {why}. {keys} {PLACE}", err=True)
 
 
 def target_of(ctx: click.Context) -> Target:

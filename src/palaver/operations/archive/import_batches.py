@@ -21,9 +21,11 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from palaver import child_process
 from palaver.importers.chats import canonical_db
 from palaver.importers.files.discover import ImportSource, Skipped, find_sources
 from palaver.model.library import ImportedPiece
+from palaver.model.project_file import PRIVATE, read_project_file
 from palaver.model.projects import project_of
 from palaver.store.engines.database import PrepareText
 from palaver.store.library import archive
@@ -125,6 +127,9 @@ def _conversation_batches(source: ImportSource, request: ImportRequest) -> Itera
         if request.known and request.known.get(one.id) == archive.fingerprint_of(one):
             batch.unchanged.append(one.id)
             continue
+        if one.project and not request.are_uploads and read_project_file(one.project).is_private:
+            batch.skipped.append(Skipped(one.title or one.id, PRIVATE))
+            continue
         if one.project:
             one = replace(one, project=project_of(one.project, is_here=not request.are_uploads))
         batch.conversations.append(archive.prepare(one, request.prepare_text))
@@ -194,10 +199,10 @@ class _ProcessSource:
     def __init__(self, request: ImportRequest) -> None:
         self._request: ImportRequest | None = request
         self._is_over = False
-        # -P: modules are found where this process finds them, and never in the current folder.
+        # The working folder stays the same, because paths are relative to it.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", READER],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            child_process.python("-c", READER),
+            env=child_process.own_environment(),
             bufsize=PIPE_BYTES,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

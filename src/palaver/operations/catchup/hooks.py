@@ -12,6 +12,7 @@ from pydantic import Field
 
 from palaver.model import visibility
 from palaver.model.people import Agent, Caller, Client, Session, program_of, title_of
+from palaver.model.project_file import read_project_file
 from palaver.model.projects import project_of
 from palaver.model.requests import Id, Line, NotBlank, Project, Request, Text, clamp
 from palaver.operations.bus.connect import client_agent
@@ -83,10 +84,16 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
         text = await _new_messages(workspace, caller, agent, GO_ON if request.event == "stop" else NEW_FOR_YOU)
     else:
         text = ""
-    if request.event == "prompt" and request.prompt and workspace.settings.recall:
+    if request.event == "prompt" and request.prompt and workspace.settings.recall and _has_recall(workspace, request):
         found = await evidence(workspace, caller, typed_part(request.prompt), request.session, RECALL_TOKENS)
         text = "\n\n".join(part for part in (text, found) if part)
     return HookAnswer(agent.slug if agent else None, text)
+
+
+def _has_recall(workspace: Workspace, request: HookEvent) -> bool:
+    """Whether the project of the client allows evidence in prompts. It is asked where its folder is."""
+    is_here = workspace.settings.is_loopback and request.project
+    return not is_here or read_project_file(request.project or "").has_recall
 
 
 def typed_part(prompt: str) -> str:

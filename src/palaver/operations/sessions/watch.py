@@ -371,7 +371,7 @@ class Watch:
             await self._move_mark(file, source.name, batch, before)
             self._progress(self.counts)
             last = batch
-        if last and last.progress.is_forked:  # compare the session with the whole file
+        if last and last.progress.is_forked and not last.progress.is_private:  # compare the session with the whole file
             session_id = session_id or last.progress.session_id or Path(file.key).stem[:LONGEST_ID]
             removed = await self._store.removed_turns(agent, session_id)
             gone, returned = await asyncio.to_thread(find_superseded, file, reader, removed, last.progress.tool_output)

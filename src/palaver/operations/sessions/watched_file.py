@@ -18,6 +18,7 @@ from palaver.importers import LineReader, ReadProgress, Said, Unreadable, masked
 from palaver.importers.files import zstd
 from palaver.importers.item import Item, Skipped
 from palaver.importers.registry import CHATS, WholeSessions
+from palaver.model.project_file import PRIVATE, read_project_file
 from palaver.model.projects import project_of
 from palaver.model.sessions import Mark, session_path
 from palaver.text.tool_output import ToolOutput
@@ -176,6 +177,10 @@ def read_turns(file: WatchedFile, reader: LineReader, progress: ReadProgress, st
             skipped[str(problem)] += 1
         if progress.project is None and progress.cwd:
             progress.project = project_of(progress.cwd)
+            progress.is_private = read_project_file(progress.cwd).is_private
+        if progress.is_private and said:
+            skipped[PRIVATE] += len(said)
+            said = []
         if len(said) >= TURNS_AT_ONCE or end - begun >= BYTES_AT_ONCE:
             yield TurnBatch(said, 0 if file.is_compressed else end, replace(progress), skipped)
             said, skipped, begun = [], Counter(), end
@@ -230,6 +235,9 @@ def read_sessions(
     for found in source.conversations(replace(file.item, tool_output=tool_output, since=since)):
         if isinstance(found, Skipped):
             skipped[found.why] += found.count
+            continue
+        if found.project and read_project_file(found.project).is_private:
+            skipped[PRIVATE] += len(found.messages)
             continue
         id = found.id.removeprefix(f"{source.name}:")
         said = [replace(one, text=text) for one in found.messages if (text := masked_text(one.text))]

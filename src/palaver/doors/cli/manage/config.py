@@ -19,9 +19,9 @@ from palaver.settings import Settings, given_settings
 def config(target: options.Target) -> None:
     """Show every setting: its value, its origin and its meaning.
 
-    An option overrides the environment. The environment overrides palaver.toml in the working directory or in
-    PALAVER_HOME.
+    An option overrides the environment. The environment overrides palaver.toml in PALAVER_HOME.
     """
+    target.settings()  # reports invalid settings, and a file in the wrong place
     given = given_settings(target.flags)
     default = Settings()
     rows = []
