@@ -34,6 +34,11 @@ class Desk:
     model: Model | None = None
 
     @property
+    def ran(self) -> Path:
+        """A file that exists if code of the folder was run."""
+        return self.home / "ran"
+
+    @property
     def name(self) -> str:
         return NAMES[self.program.name]
 
@@ -74,7 +79,9 @@ class Desk:
             if self.program.name == "codex":  # a person trusts the hooks with /hooks
                 command[2:2] = ["--dangerously-bypass-hook-trust"]
             work = self.home / "work"
-            work.mkdir(exist_ok=True)
+            (work / "palaver").mkdir(parents=True, exist_ok=True)
+            for module in ("__init__", "__main__"):  # a stranger's repository
+                (work / "palaver" / f"{module}.py").write_text(f"open({str(self.ran)!r}, 'w').close()\n", "utf-8")
             ran = subprocess.run(
                 command, env=self.env, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=110
             )
@@ -117,6 +124,7 @@ def test_the_next_session_in_the_project_knows_the_last_one(desk: Desk):
             return any(one["turns"] for one in api.get("/api/v1/sessions").json()["sessions"])
 
     eventually(recorded)
+    assert not desk.ran.exists()
     read = desk.work()[0]
     assert "Last sessions in this project" in read
     assert "- Follow the script. (" in read
