@@ -395,6 +395,23 @@ def test_messages_carry_their_reactions_wherever_they_are_listed(
     assert mcp.call("bus_connect", thread_name=thread.topic)["messages"] == expected
 
 
+@pytest.mark.parametrize("answers", ["compact", "full"])
+def test_a_reaction_in_a_listing_has_all_six_fields(api: httpx.Client, thread: Thread, path: str, answers: str):
+    """'Each reaction is an independent record with id, message_id, agent_id, agent_name, reaction, created_at'."""
+    reactions = [react(api, path, "agree", "a"), react(api, path, "agree", None)]
+    assert all(
+        set(one) == {"id", "message_id", "agent_id", "agent_name", "reaction", "created_at"} for one in reactions
+    )
+    client = Mcp(api, f"/mcp?answers={answers}")
+    for tool, arguments in (
+        ("msg_list", {"thread_id": thread.id}),
+        ("msg_wait", {"thread_id": thread.id, "after_seq": 0}),
+        ("bus_connect", {"thread_name": thread.topic}),
+    ):
+        assert client.call(tool, arguments)["messages"][0]["reactions"] == reactions
+    assert client.call("msg_get", message_id=reactions[0]["message_id"])["reactions"] == reactions
+
+
 def test_reactions_on_a_page_are_those_of_its_messages(api: httpx.Client, thread: Thread):
     for n in range(1, 8):
         react(api, f"/api/messages/{thread.post(str(n))['id']}/reactions", f"label-{n}")

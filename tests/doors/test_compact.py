@@ -128,10 +128,11 @@ def test_a_compact_message_has_what_is_there_and_nothing_twice(api: httpx.Client
     thread.post(
         "again", priority="high", mentions=["bob"], reply_to_msg_id=first["id"], metadata={"a": None}, role="tool"
     )
-    client.call("msg_react", message_id=first["id"], agent_id="bob", reaction="agree")
+    reaction = client.call("msg_react", message_id=first["id"], agent_id="bob", reaction="agree")
+    reaction["id"] = reaction.pop("reaction_id")
     client.call("msg_edit", message_id=first["id"], content="hello there")
     one, two = client.call("msg_wait", thread_id=thread.id, timeout_ms=0)["messages"]
-    assert one["reactions"] == [{"reaction": "agree", "agent_id": "bob"}]
+    assert one["reactions"] == [reaction]
     assert (one["edit_version"], one["content"]) == (1, "hello there")
     assert {name: two[name] for name in ("priority", "mentions", "reply_to_msg_id", "metadata", "role")} == {
         "priority": "high",

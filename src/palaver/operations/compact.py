@@ -13,23 +13,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from palaver.model.messages import Message
+from palaver.model.messages import Message, Reaction
 from palaver.model.times import iso
 from palaver.operations.bus.agents import Agents
 from palaver.operations.bus.connect import Connected
-from palaver.operations.bus.messages import EditedMessage, Messages, fit
+from palaver.operations.bus.messages import EditedMessage, Messages, show
 from palaver.operations.bus.threads import Threads
 from palaver.operations.bus.waiting import Waited
 
 ERROR_TOKENS = 4_000
 """Budget for the messages in an error, in tokens."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactReaction:
-    reaction: str
-    agent_id: str | None = None
-    agent_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +39,7 @@ class CompactMessage:
     metadata: dict[str, Any] | None = None
     edited_at: datetime | None = None
     edit_version: int | None = None
-    reactions: list[CompactReaction] = field(default_factory=list)
+    reactions: list[Reaction] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +68,7 @@ class CompactMessages:
 class CompactWaited:
     messages: list[CompactMessage]
     current_seq: int
+    has_more: bool
     timed_out: bool
     reply_token: str
     hint: str | None = None
@@ -132,6 +126,7 @@ class CompactConnected:
     messages: list[CompactMessage]
     current_seq: int
     truncated: bool
+    has_more: bool
     reply_token: str
     next: str | None = None
     hint: str | None = None
@@ -158,7 +153,6 @@ def _message(message: Message, kind: type[C]) -> C:
         mentions=message.mentions or None,
         edited_at=message.edited_at if message.edit_version else None,
         edit_version=message.edit_version or None,
-        reactions=[_copy(CompactReaction, one) for one in message.reactions],
     )
 
 
@@ -239,15 +233,13 @@ def compact_answer(answer: Any) -> Any:
 
 def compact_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """The facts of an error with its messages in compact form, the newest ones within a budget."""
-    short: dict[str, Any] = {}
+    short = dict(facts)
     for name, value in facts.items():
-        if not (isinstance(value, list) and value and all(isinstance(one, Message) for one in value)):
-            short[name] = value
-            continue
-        shown = fit(value, ERROR_TOKENS, newest=True)
-        short[name] = _plain(_list(shown))
-        if len(shown) < len(value):
-            short["hint"] = f"Earlier messages: call msg_list with before_seq={shown[0].seq}."
+        if isinstance(value, list) and value and all(isinstance(one, Message) for one in value):
+            shown = show(value, ERROR_TOKENS, newest=True, has_more=bool(facts.get("has_more")))
+            short[name] = _plain(_list(shown.messages))
+            short |= {"has_more": True} if shown.has_more else {}
+            short |= {"hint": shown.hint} if shown.hint else {}
     return short
 
 
@@ -263,7 +255,7 @@ def _plain(value: Any) -> Any:
         return iso(value.replace(microsecond=0))
     if isinstance(value, list):
         return [_plain(one) for one in value]
-    if not dataclasses.is_dataclass(value):
+    if not dataclasses.is_dataclass(value) or isinstance(value, Reaction):  # a reaction always has all its fields
         return value
     named = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
     return {name: _plain(found) for name, found in named if found is not None}

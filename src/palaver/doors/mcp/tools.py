@@ -15,6 +15,7 @@ import orjson
 from mcp.shared.exceptions import MCPError
 
 from palaver.doors.authentication import Requester
+from palaver.doors.mcp.agentchatbus import take_form
 from palaver.errors import Invalid, PalaverError, Timeout, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
@@ -63,7 +64,7 @@ def describe_tool(tool_name: str, *, dotted: bool, output: bool = False, full: b
     return types.Tool(
         name=tool.name if dotted else tool.plain_name,
         description=f"{operation.description} {UNTRUSTED}" if tool.brings_words else operation.description,
-        input_schema=input_schema(operation, tool),
+        input_schema=input_schema(operation, tool, full=full),
         output_schema=schema_of(answer if full else compact.compact_type(answer))
         if output and not tool.is_text
         else None,
@@ -75,7 +76,7 @@ def describe_tool(tool_name: str, *, dotted: bool, output: bool = False, full: b
     )
 
 
-def input_schema(operation: Operation, tool: Tool) -> dict[str, Any]:
+def input_schema(operation: Operation, tool: Tool, *, full: bool = False) -> dict[str, Any]:
     """The request's schema in few tokens: no titles, no null, few defaults, no nested objects."""
     schema = operation.request.model_json_schema()
     properties = {
@@ -83,8 +84,9 @@ def input_schema(operation: Operation, tool: Tool) -> dict[str, Any]:
         for name, field in schema.get("properties", {}).items()
         if name not in (tool.instead, *tool.hidden)
     }
-    for name in ("limit", "timeout_ms"):  # only defaults that a caller would want to know
-        if name in properties and (default := schema["properties"][name].get("default")):
+    for name in ("limit", "timeout_ms", "max_tokens"):  # only defaults that a caller would want to know
+        default = schema["properties"].get(name, {}).get("default") or (not full and tool.defaults.get(name))
+        if name in properties and default:
             properties[name] |= {"default": default}
     if tool.acts:
         properties |= {name: WHO[name] for name in WHO if name not in properties}
@@ -130,6 +132,7 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any], *, fu
     is_full = full
     try:
         is_full = requests.is_true(given.pop("verbose", False), "verbose") or full
+        form = take_form(tool.name, given)
         await operation.must_be_allowed(requester.workspace, requester.caller)
         await rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
         caller = await _resolve(requester, operation, given)
@@ -143,11 +146,11 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any], *, fu
         shown = tool.show(answer) if tool.show else answer
         if tool.is_text:
             return text_result(shown)
-        note = {}
+        shown, note = form.of(shown), {"hint": form.hint} if form.hint else {}
         if tool.acts and caller.session.is_assumed:
             with suppress(Unavailable):  # the call itself succeeded
                 if agent := await requester.workspace.read(lambda read: identity.agent_of(read, caller)):
-                    note = {"assumed": ASSUMED.format(name=agent.shown_name)}
+                    note["assumed"] = ASSUMED.format(name=agent.shown_name)
         return result(shown if is_full else compact.compact_answer(shown), note)
     except Unavailable as problem:
         if tool.if_away is None:
@@ -214,9 +217,11 @@ def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
 
 
 def result(answer: Any, note: dict[str, str]) -> types.CallToolResult:
+    """The answer, with what the door has to say about it. A hint is added to the one in the answer."""
     structured = orjson.loads(encode(answer))
     if note:
-        structured |= note
+        hints = [said for said in (structured.get("hint"), note.get("hint")) if said]
+        structured |= note | ({"hint": " ".join(hints)} if hints else {})
     text = encode(structured) if note else encode(answer)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text.decode())], structured_content=structured

@@ -16,7 +16,7 @@ from palaver.model.projects import project_of
 from palaver.model.requests import Id, NoArguments, Project, Seq, Text, clamp
 from palaver.operations import identity
 from palaver.operations.bus.agents import AgentDescription, register_new
-from palaver.operations.bus.messages import Budget, fit
+from palaver.operations.bus.messages import Budget, show
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.vectors.background import ModelProgress, progress_of
@@ -71,11 +71,14 @@ class ConnectedThread:
 
 @dataclass(frozen=True, slots=True)
 class Connected:
+    """`messages` are the newest. `truncated` and `has_more`: there are earlier ones."""
+
     agent: ConnectedAgent
     thread: ConnectedThread
     messages: list[Message]
     current_seq: int
     truncated: bool
+    has_more: bool
     reply_token: str
     hint: str | None = None
     next: str | None = None
@@ -107,8 +110,8 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
     stored, is_new = open_thread(change, opening, caller)
     thread = stored.thread
     found = messages.newest(change, stored, request.limit + 1, after_seq=request.after_seq)
-    shown = fit(visibility.mask_messages(caller, found[-request.limit :]), request.max_tokens, newest=True)
-    is_truncated = len(found) > len(shown)
+    seen = visibility.mask_messages(caller, found[-request.limit :])
+    shown = show(seen, request.max_tokens, newest=True, has_more=len(found) > request.limit)
     identity.become(change, caller, agent)
     read_marks.advance(change, agent.id, stored.document_id, thread.current_seq)
     return Connected(
@@ -116,11 +119,12 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
         thread=ConnectedThread(
             thread.id, thread.id, thread.topic, thread.status, is_new, thread.system_prompt, thread.metadata
         ),
-        messages=shown,
-        current_seq=thread.current_seq,
-        truncated=is_truncated,
+        messages=shown.messages,
+        current_seq=shown.seq_in(thread),
+        truncated=shown.has_more,
+        has_more=shown.has_more,
         reply_token=agents.sign_reply(change, agent.id),
-        hint=f"Earlier messages: call msg_list with before_seq={shown[0].seq}." if is_truncated else None,
+        hint=shown.hint,
         next=PASS_BOTH if caller.client.is_stateless and not (caller.is_authenticated or caller.session.slug) else None,
     )
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Annotated
 
+import orjson
 from pydantic import Field
 
 from palaver.errors import Refused, SeqMismatch
 from palaver.model import visibility
 from palaver.model.events import agent_online, message_deleted, message_edited, message_new
-from palaver.model.messages import Edit, Message, Priority, Role
+from palaver.model.messages import Edit, Message, Priority, Reaction, Role, Thread
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import (
     Id,
@@ -43,28 +45,72 @@ BYTES_PER_TOKEN = 3
 """Estimate of the bytes of text in one token."""
 TOKENS_AROUND_TEXT = 60
 """Tokens of a message beside its text."""
+TOKENS_OF_REACTION = 120
+"""Tokens of a reaction beside its label and the name of its agent."""
 
 Budget = Annotated[int, clamp(200, 200_000)]
 
 
-def fit(found: list[Message], max_tokens: int | None, *, newest: bool) -> list[Message]:
-    """The newest (or oldest) messages that fit the budget. If not even one fits, its text is cut."""
-    if max_tokens is None:
-        return found
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The messages of an answer, whether there are more, and how to get the rest."""
+
+    messages: list[Message]
+    has_more: bool
+    hint: str | None
+
+    def seq_in(self, thread: Thread) -> int:
+        """The seq to read on from: that of the last message shown, if the answer was cut."""
+        return self.messages[-1].seq if self.has_more else thread.current_seq
+
+
+def show(found: list[Message], max_tokens: int | None, *, newest: bool, has_more: bool) -> Shown:
+    """The newest (or oldest) messages that fit the budget. If not even one fits, its text and reactions are cut."""
+    messages = found if max_tokens is None else _fit(found, max_tokens, newest=newest)
+    has_more = has_more or len(messages) < len(found)
+    hints = []
+    if has_more:
+        place = f"before_seq={messages[0].seq}" if newest else f"after_seq={messages[-1].seq}"
+        hints.append(f"{'Earlier' if newest else 'More'} messages: call msg_list with {place}.")
+    if len(messages) == 1 and (count := len(found[-1 if newest else 0].reactions)) > len(messages[0].reactions):
+        shown = f"the first {len(messages[0].reactions)} are shown"
+        hints.append(f"Message {messages[0].seq} has {count:,} reactions; {shown}. msg_get gives all.")
+    return Shown(messages, has_more, " ".join(hints) or None)
+
+
+def _fit(found: list[Message], max_tokens: int, *, newest: bool) -> list[Message]:
     kept: list[Message] = []
     left = max_tokens
     for message in reversed(found) if newest else found:
-        size = len(message.content.encode()) // BYTES_PER_TOKEN + TOKENS_AROUND_TEXT
+        around = TOKENS_AROUND_TEXT + _tokens(orjson.dumps([message.mentions, message.metadata]))
+        text = _tokens(message.content.encode())
+        size = around + text + sum(map(_reaction_tokens, message.reactions))
         if size > left and not kept:
-            room = max(left - TOKENS_AROUND_TEXT, 50) * BYTES_PER_TOKEN
-            shown = message.content.encode()[:room].decode(errors="ignore")
-            note = f"… [{len(shown):,} of {len(message.content):,} characters; msg_get gives the whole message]"
-            return [replace(message, content=shown + note)]
+            return [_cut(message, left - around, text)]
         if size > left:
             break
         left -= size
         kept.append(message)
     return kept[::-1] if newest else kept
+
+
+def _cut(message: Message, room: int, text: int) -> Message:
+    """The message within a number of tokens. Its text gets at least half of them, if it needs so many."""
+    costs = list(accumulate(map(_reaction_tokens, message.reactions), initial=0))
+    count = max(bisect_right(costs, room - min(text, room // 2)) - 1, 0)
+    room = max(room - costs[count], 50) * BYTES_PER_TOKEN
+    content = shown = message.content.encode()[:room].decode(errors="ignore")
+    if len(shown) < len(message.content):
+        content += f"… [{len(shown):,} of {len(message.content):,} characters; msg_get gives the whole message]"
+    return replace(message, content=content, reactions=message.reactions[:count])
+
+
+def _tokens(text: bytes) -> int:
+    return len(text) // BYTES_PER_TOKEN
+
+
+def _reaction_tokens(reaction: Reaction) -> int:
+    return TOKENS_OF_REACTION + _tokens(f"{reaction.reaction}{reaction.agent_name or ''}".encode())
 
 
 def must_not_be_empty(content: str) -> None:
@@ -126,13 +172,17 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Messag
             return visibility.mask_messages(caller, messages.with_reactions(change, [first]))[0]
         if request.expected_last_seq not in (None, last_seq):
             expected = request.expected_last_seq or 0
-            unread = messages.newest(change, thread, UNREAD_SHOWN, after_seq=max(expected, 0))
+            unread = messages.newest(change, thread, UNREAD_SHOWN + 1, after_seq=max(expected, 0))
+            unread = visibility.mask_messages(caller, unread)
+            has_more = len(unread) > UNREAD_SHOWN
+            shown = show(unread[-UNREAD_SHOWN:], None, newest=True, has_more=has_more)
             raise SeqMismatch(
                 f"The thread is at seq {last_seq}, not {expected}. "
                 "Read new_messages, then post with that as expected_last_seq.",
                 expected_last_seq=expected,
                 current_seq=last_seq,
-                new_messages=visibility.mask_messages(caller, unread),
+                new_messages=shown.messages,
+                **({"has_more": True, "hint": shown.hint} if has_more else {}),
             )
     threads.must_take_messages(thread.thread.status)
     if request.reply_to_msg_id is not None:
@@ -175,7 +225,7 @@ class ListMessages(OneThread):
     before_seq: Seq | None = None
     """Only messages before this seq, the newest of them."""
     limit: Annotated[int, clamp(1, 1000)] = 200
-    """At most this many, up to 1000."""
+    """At most this many, up to 1000, and no more than max_tokens allow."""
     priority: Priority | None = None
     """Only messages of this priority."""
     newest: bool = False
@@ -186,6 +236,8 @@ class ListMessages(OneThread):
 
 @dataclass(frozen=True, slots=True)
 class Messages:
+    """Messages of a thread. If there are more, `current_seq` is that of the last one shown."""
+
     thread_id: str
     messages: list[Message]
     current_seq: int
@@ -214,14 +266,15 @@ def list_messages(read: Reader, caller: Caller, request: ListMessages) -> Messag
     is_backwards = request.newest or request.before_seq is not None
     found = list(islice(_in_reading_order(read, thread, request, is_backwards), request.limit + 1))
     seen = visibility.mask_messages(caller, found[: request.limit][:: -1 if is_backwards else 1])
-    shown = fit(seen, request.max_tokens, newest=is_backwards)
-    has_more, hint = len(found) > len(shown), None
-    if has_more and is_backwards:
-        hint = f"Earlier messages: call msg_list with before_seq={shown[0].seq}."
-    elif has_more:
-        hint = f"More messages: call msg_list with after_seq={shown[-1].seq}."
-    reply_token = agents.sign_reply(read, caller.acting_agent)
-    return Messages(thread.thread.id, shown, thread.thread.current_seq, has_more, reply_token, hint)
+    shown = show(seen, request.max_tokens, newest=is_backwards, has_more=len(found) > request.limit)
+    return Messages(
+        thread_id=thread.thread.id,
+        messages=shown.messages,
+        current_seq=shown.seq_in(thread.thread),
+        has_more=shown.has_more,
+        reply_token=agents.sign_reply(read, caller.acting_agent),
+        hint=shown.hint,
+    )
 
 
 def _in_reading_order(

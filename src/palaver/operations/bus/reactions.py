@@ -34,7 +34,7 @@ def checked_label(label: str) -> str:
 
 class React(OneMessage):
     reaction: Label
-    """The label, e.g. agree, done, important, or an emoji."""
+    """A label such as agree, or an emoji; at most 64 characters."""
     agent_id: Id | None = None
     """The agent that reacts: you."""
 

@@ -12,7 +12,7 @@ from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import Id, Line, Seq, clamp
 from palaver.operations import identity
-from palaver.operations.bus.messages import Budget, fit, mark_active
+from palaver.operations.bus.messages import Budget, mark_active, show
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.store.bus import agents, messages, threads
@@ -40,8 +40,11 @@ class WaitForMessages(OneThread):
 
 @dataclass(frozen=True, slots=True)
 class Waited:
+    """Messages that arrived. If there are more, `current_seq` is that of the last one shown."""
+
     messages: list[Message]
     current_seq: int
+    has_more: bool
     timed_out: bool
     reply_token: str
     hint: str | None = None
@@ -88,23 +91,25 @@ def _noted(workspace: Workspace, caller: Caller, waited: Waited) -> Waited:
 
 def _unread(read: Reader, caller: Caller, request: WaitForMessages) -> Waited:
     thread = threads.must_exist(read, request.thread_id)
-    found = visibility.mask_messages(caller, messages.after(read, thread, request.after_seq, PAGE))
-    if request.for_agent and found:
-        agent = agents.named(read, request.for_agent)
-        names = {request.for_agent.removeprefix("@")} | (
-            {agent.id, agent.slug, agent.name, agent.shown_name} if agent else set()
-        )
-        batch = found
-        while not (found := [m for m in batch if m.is_for(names)]) and len(batch) == PAGE:
-            batch = visibility.mask_messages(caller, messages.after(read, thread, batch[-1].seq, PAGE))
-    shown = fit(found, request.max_tokens, newest=False)
-    more = f"More messages: call msg_list with after_seq={shown[-1].seq}." if len(shown) < len(found) else None
+    agent = agents.named(read, request.for_agent) if request.for_agent else None
+    names = {(request.for_agent or "").removeprefix("@")} | (
+        {agent.id, agent.slug, agent.name, agent.shown_name} if agent else set()
+    )
+    batch, found, after = [], [], request.after_seq
+    while not found:
+        batch = visibility.mask_messages(caller, messages.after(read, thread, after, PAGE + 1))
+        found = [m for m in batch[:PAGE] if not request.for_agent or m.is_for(names)]
+        if len(batch) <= PAGE:
+            break
+        after = batch[PAGE - 1].seq
+    shown = show(found, request.max_tokens, newest=False, has_more=len(batch) > PAGE)
     return Waited(
-        messages=shown,
-        current_seq=thread.thread.current_seq,
+        messages=shown.messages,
+        current_seq=shown.seq_in(thread.thread),
+        has_more=shown.has_more,
         timed_out=not found,
         reply_token=agents.sign_reply(read, caller.acting_agent),
-        hint=more,
+        hint=shown.hint,
     )
 
 
