@@ -22,7 +22,8 @@ def test_what_the_docstring_says_works(server: Server, agent: str):
     with Palaver(server.url) as client:
         said = client.record(agent, "session-42", "user", "please deploy the staging pipeline tonight")
         (hit,) = client.conversations(agent, "deploy pipeline")
-    assert hit == {**said, "snippet": "please <mark>deploy</mark> the staging <mark>pipeline</mark> tonight"}
+    snippet = "please <mark>deploy</mark> the staging <mark>pipeline</mark> tonight"
+    assert hit == {**said, "agent_id": agent, "agent": said["agent_id"], "snippet": snippet}
 
 
 def test_a_retry_with_the_same_id_is_one_turn(server: Server, agent: str):

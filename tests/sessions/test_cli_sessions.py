@@ -130,17 +130,15 @@ def test_a_session_of_any_name_can_be_handled(way: Way, agent: str, session: str
 
 def test_the_result_is_the_envelope_of_the_api(way: Way, agent: str):
     (said,) = way.append(agent, "sess-42", "--role", "user", CONTENT, "--id", "msg_abc", "--ts", "2026-06-01T10:00:00Z")
-    expected = {
-        "count": 1,
-        "query": "deploy pipeline",
-        "hits": [{**said, "snippet": "please <mark>deploy</mark> the staging <mark>pipeline</mark> tonight"}],
-    }
+    snippet = "please <mark>deploy</mark> the staging <mark>pipeline</mark> tonight"
     for args in (
         ("conversation", "search", agent, "deploy pipeline"),
         ("conversation", "search", agent, "deploy", "pipeline"),
         ("conv", "search", agent, "deploy", "pipeline"),
         ("conv", "search", said["agent_id"], "deploy", "pipeline", "--limit", "5"),
     ):
+        hit = {**said, "agent_id": args[2], "agent": said["agent_id"], "snippet": snippet}
+        expected = {"count": 1, "query": "deploy pipeline", "hits": [hit]}
         assert way.json(*args) == expected
         assert yaml.safe_load(way.ok(*args, "--format", "yaml")) == expected
         assert [json.loads(line) for line in way.ok(*args, "--format", "ndjson").splitlines()] == expected["hits"]

@@ -343,7 +343,8 @@ def test_the_response_has_exactly_this_shape(talk: Talk):
             {
                 "id": "msg_abc",
                 "session_id": "sess-42",
-                "agent_id": said["agent_id"],
+                "agent_id": talk.agent,
+                "agent": said["agent_id"],
                 "role": "user",
                 "content": "please deploy the staging pipeline tonight",
                 "ts": "2026-06-01T10:00:00Z",
@@ -376,11 +377,15 @@ def test_a_hit_has_the_full_content_and_a_snippet_that_shows_the_match(talk: Tal
     assert f"&lt;b&gt;<mark>{unique}</mark>&lt;/b&gt; &amp; more" in hit["snippet"]
 
 
-def test_agent_id_takes_an_id_or_a_slug(talk: Talk):
+def test_agent_id_takes_an_id_or_a_slug_and_hits_name_the_agent_as_it_was_asked_for(talk: Talk):
     said = talk.say(unique := word())
-    by_slug, by_id = talk.search(unique), Talk(talk.api, said["agent_id"]).search(unique)
-    assert by_slug == by_id
-    assert by_slug["hits"][0]["agent_id"] == said["agent_id"]
+    for asked in (talk.agent, said["agent_id"]):
+        (hit,) = Talk(talk.api, asked).hits(unique)
+        assert (hit["agent_id"], hit["agent"]) == (asked, said["agent_id"])
+        answer = Mcp(talk.api, f"/mcp?agent={asked}").call("conversation_search_own", query=unique)
+        assert answer["hits"] == [{**hit, "snippet": hit["snippet"]}]
+    (hit,) = talk.all(unique)
+    assert (hit["agent_id"], hit["agent"]) == (said["agent_id"], said["agent_id"])
 
 
 def test_the_default_limit_is_20_and_limits_are_clamped_to_1_and_100(server: Server, talk: Talk):
@@ -623,7 +628,7 @@ def test_search_all_searches_every_agent_of_the_workspace(api: httpx.Client):
     hits = one.all(f"{unique} decided")
     assert [hit["id"] for hit in hits] == [said[1]["id"], said[0]["id"]]
     assert [hit["agent_id"] for hit in hits] == [said[1]["agent_id"], said[0]["agent_id"]]
-    assert hits[0] == other.hits(f"{unique} decided")[0]
+    assert hits[0] == Talk(api, said[1]["agent_id"]).hits(f"{unique} decided")[0]
     assert [hit["id"] for hit in one.all(unique, role="assistant")] == [said[0]["id"]]
     assert len(one.all(unique, limit=1)) == 1
     assert one.all(unique, until="2020-01-01") == []
@@ -643,9 +648,9 @@ def test_search_all_refuses_what_the_other_refuses(api: httpx.Client, body: dict
 def test_a_search_is_always_filtered_by_agent(api: httpx.Client):
     unique, one, other = word(), Talk(api), Talk(api)
     mine, yours = one.say(unique, "shared-name", id="same"), other.say(unique, "shared-name", id="same")
-    assert [hit["agent_id"] for hit in one.hits(unique)] == [mine["agent_id"]]
-    assert [hit["agent_id"] for hit in other.hits(unique)] == [yours["agent_id"]]
-    assert one.hits(unique, session_id="shared-name")[0]["agent_id"] == mine["agent_id"]
+    assert [hit["agent"] for hit in one.hits(unique)] == [mine["agent_id"]]
+    assert [hit["agent"] for hit in other.hits(unique)] == [yours["agent_id"]]
+    assert one.hits(unique, session_id="shared-name")[0]["agent"] == mine["agent_id"]
 
 
 def test_the_bus_is_not_conversation_history(api: httpx.Client, mcp: Mcp):
@@ -1191,7 +1196,7 @@ def test_the_jsonl_alone_brings_back_agents_turns_and_tombstones(alone: Alone):
     assert alone.run("reindex").stdout == "19 turns are in the index.\n"
     hits = json.loads(alone.run("conversation", "search", "front", "harbour", "--json").stdout)
     assert hits == before[-5]
-    assert hits["hits"][0]["agent_id"] == ids[1]
+    assert hits["hits"][0]["agent"] == ids[1]
 
 
 def test_reindex_gives_the_same_answers_after_the_index_was_lost(alone: Alone):

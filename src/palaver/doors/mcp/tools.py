@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from palaver.doors.authentication import Requester
 from palaver.doors.mcp.agentchatbus import take_form
-from palaver.errors import Invalid, PalaverError, Timeout, Unavailable
+from palaver.errors import DatabaseNotFound, Invalid, PalaverError, Timeout, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.people import Caller
@@ -188,8 +188,8 @@ async def _resolve(requester: Requester, operation: Operation, given: dict[str, 
 def _error_result(tool: Tool, problem: PalaverError, *, full: bool) -> types.CallToolResult:
     """An error as text only. TypeScript SDK v1 checks structuredContent of errors against the output schema and then
     hides the error (modelcontextprotocol/typescript-sdk#1943, modelcontextprotocol/typescript-sdk#2748)."""
-    if tool.is_text:
-        return text_result(problem.as_text(), is_error=True)
+    if tool.is_text:  # clients raise an exception for isError; where there is no database, there is nothing to find
+        return text_result(problem.as_text(), is_error=not isinstance(problem, DatabaseNotFound))
     if not full:
         problem.facts = compact.compact_facts(problem.facts)
     return text_result(encode(problem.as_tool_result()).decode(), is_error=True)

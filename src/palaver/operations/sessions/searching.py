@@ -48,9 +48,11 @@ class SearchConversations(SearchAllConversations):
 
 @dataclass(frozen=True)
 class ConversationHit(TurnAnswer):
-    """A turn that matches. `project` is present if it is known."""
+    """A turn that matches. `agent_id` is the agent as the search named it, `agent` its id. `project` is present if it
+    is known."""
 
     snippet: str
+    agent: str
     project: str | None = None
 
 
@@ -70,7 +72,8 @@ def _html(answer: ConversationHits) -> ConversationHits:
     return replace(answer, hits=[replace(hit, snippet=as_html(hit.snippet)) for hit in answer.hits])
 
 
-def find(read: Reader, text: str, limit: int, **filters: Any) -> ConversationHits:
+def find(read: Reader, text: str, limit: int, asked: str | None = None, **filters: Any) -> ConversationHits:
+    """The turns that match. `asked` is the agent as the search named it."""
     if not text.strip():
         raise Refused("query must not be empty")
     wanted = queries.plain(text)
@@ -80,7 +83,15 @@ def find(read: Reader, text: str, limit: int, **filters: Any) -> ConversationHit
     found = match_turns(read, queries.closer(wanted), scope, limit) if scope else []
     hits = [
         ConversationHit(
-            t.id, t.session_id, t.agent_id, t.role, t.content, t.ts, excerpt(t.content, wanted, length=20), t.project
+            id=t.id,
+            session_id=t.session_id,
+            agent_id=asked or t.agent_id,
+            role=t.role,
+            content=t.content,
+            ts=t.ts,
+            snippet=excerpt(t.content, wanted, length=20),
+            agent=t.agent_id,
+            project=t.project,
         )
         for t in found
     ]
@@ -92,12 +103,17 @@ def find(read: Reader, text: str, limit: int, **filters: Any) -> ConversationHit
 
 
 def _find(
-    read: Reader, request: SearchAllConversations, agent_id: str | None, session_id: str | None = None
+    read: Reader,
+    request: SearchAllConversations,
+    agent_id: str | None,
+    session_id: str | None = None,
+    asked: str | None = None,
 ) -> ConversationHits:
     return find(
         read,
         request.query,
         request.limit,
+        asked,
         agent_id=agent_id,
         session_id=session_id,
         role=request.role,
@@ -114,7 +130,7 @@ def search_conversations(read: Reader, caller: Caller, request: SearchConversati
     """Search the sessions of one agent by keywords, best match first."""
     must_be_indexed(read)
     owner = owner_of(read, caller, request.agent_id)
-    return _find(read, request, owner.id, request.session_id)
+    return _find(read, request, owner.id, request.session_id, request.agent_id)
 
 
 @operation(
@@ -182,7 +198,9 @@ async def search_own_conversations(workspace: Workspace, caller: Caller, request
         agent = identity.agent_of(read, caller)
         if agent is None:
             raise identity.unknown_agent()
-        found = find(read, request.query, request.limit, agent_id=agent.id, project=request.project)
+        named = caller.session.slug
+        asked = named if named and agent.answers_to(named) else agent.id
+        found = find(read, request.query, request.limit, asked, agent_id=agent.id, project=request.project)
         return OwnHits(found.count, found.query, found.hits, hint=found.hint)
 
     try:
