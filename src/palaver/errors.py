@@ -84,16 +84,17 @@ class Forbidden(PalaverError):
 class NotFound(PalaverError):
     code, status, exit_code = "NOT_FOUND", 404, 3
 
-    def __init__(self, kind: str, id: str | int, advice: str = "") -> None:
+    def __init__(self, kind: str, id: str | int, advice: str = "", of: str = "") -> None:
+        """`of` is what the id belongs to, if not to the missing thing itself."""
         super().__init__(f"{kind.capitalize()} '{id}' not found.{' ' + advice if advice else ''}")
-        self.kind, self.id = kind, id
+        self.kind, self.id, self.of = kind, id, of or kind
 
     @property
     def error(self) -> str:
         return f"{self.kind.upper()}_NOT_FOUND"
 
     def as_tool_result(self) -> dict[str, Any]:
-        return {"error": self.error, f"{self.kind}_id": self.id, "message": self.message}
+        return {"error": self.error, f"{self.of}_id": self.id, "message": self.message}
 
 
 class DatabaseNotFound(NotFound):
@@ -101,7 +102,7 @@ class DatabaseNotFound(NotFound):
 
     def __init__(self, what: str, advice: str) -> None:
         PalaverError.__init__(self, f"Database not found: {what}. {advice}")
-        self.kind, self.id = "database", what
+        self.kind, self.id, self.of = "database", what, "database"
 
     def as_text(self) -> str:
         return self.message

@@ -253,14 +253,41 @@ def test_prefer_prechunked_false_cuts_the_text_itself(mcp: Mcp, film: dict[str, 
     assert get(mcp, "media", film["id"], mode="chunk", prefer_prechunked=True)["content"] == film["chunks"][0]["text"]
 
 
-def test_a_chunk_size_does_not_overrule_the_chunks_that_are_preferred(
-    mcp: Mcp, film: dict[str, Any], note: dict[str, Any]
+@pytest.mark.parametrize("preferred", [True, None])
+def test_a_chunk_size_does_not_overrule_stored_chunks(
+    mcp: Mcp, film: dict[str, Any], note: dict[str, Any], preferred: bool | None
 ):
-    sized = {"mode": "chunk", "chunk_size_tokens": 3, "chars_per_token": 4, "prefer_prechunked": True}
+    """`prefer_prechunked`: default true for Media; chunk_size_tokens is for what is not prechunked."""
+    sized = {"mode": "chunk", "chunk_size_tokens": 3, "chunk_overlap_tokens": 1, "prefer_prechunked": preferred}
     for number in (0, 7):
         content = get(mcp, "media", film["id"], **sized, loc={"chunk_index": number})["content"]
         assert content == film["chunks"][number]["text"]
     assert len(get(mcp, "notes", note["id"], **sized)["content"]) <= 12  # nothing is stored in chunks here
+
+
+@BOTH_ENGINES
+def test_a_match_in_a_stored_chunk_and_in_the_transcript_is_told_as_the_chunk(library: Library, mcp: Mcp):
+    """media.search returns a more precise loc when prechunked data exists: {chunk_index: N}."""
+    unique = word()
+    chunks = ["the beginning", f"a longer chunk that says {unique} among many other words", "the end"]
+    said = [(0, "hello"), (2, unique), (4, f"{unique} {unique}")]
+    segments = [{"start": start, "end": start + 1, "text": text} for start, text in said]
+    media = library.media("whatever", chunks=[{"text": text} for text in chunks], transcript={"segments": segments})
+    for tool in ("media_search", "knowledge_search"):
+        (hit,) = mcp.call(tool, query=unique)["results"]
+        assert (hit["loc"]["chunk_index"], "field" in hit["loc"]) == (1, False)
+        assert f"says {unique}" in hit["snippet"]
+    for place in ({"loc": hit["loc"]}, {"query": unique}, {}):  # without a place, the last search gives it
+        assert get(mcp, "media", media["id"], mode="chunk", **place)["content"] == chunks[1]
+    only_spoken = library.media(
+        "whatever",
+        chunks=[{"text": "no such word"}],
+        transcript={"segments": [{**segments[0], "text": word("spoken")}]},
+    )
+    spoken = only_spoken["transcript"]["segments"][0]["text"]
+    (hit,) = mcp.call("media_search", query=spoken)["results"]
+    assert hit["loc"]["field"] == "transcript"
+    assert get(mcp, "media", only_spoken["id"], mode="chunk", loc=hit["loc"])["content"] == spoken
 
 
 def test_the_tools_say_how_long_a_page_of_full_is(mcp: Mcp):
@@ -739,7 +766,7 @@ def test_without_a_match_a_snippet_is_how_it_begins_however_short_its_chunks_are
 
 def test_a_medium_that_came_in_chunks_alone_opens_whole(library: Library, mcp: Mcp):
     media = library.media("", chunks=[{"text": "One is first."}, {"text": "Two is last."}])
-    for retrieval in ({"mode": "full"}, {"mode": "chunk", "chunk_size_tokens": 100}):
+    for retrieval in ({"mode": "full"}, {"mode": "chunk", "prefer_prechunked": False}):
         opened = mcp.call("media_get", media_id=media["id"], retrieval=retrieval)
         assert opened["content"] == "One is first.\n\nTwo is last."
     assert mcp.read(media["uri"]) == "One is first.\n\nTwo is last."

@@ -10,7 +10,7 @@ from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.search import Beside, FoundPassage, ResultItem, SaidItem
 from palaver.search.followups import find_followups
-from palaver.search.recall.choose import LABELS, best_passage
+from palaver.search.recall.choose import LABELS, best_passage, chunk_instead
 from palaver.search.results import Result, Results
 from palaver.search.snippet import beginning, highlights, match_place, passage_snippet, snippet_and_place
 from palaver.search.sources import SOURCES
@@ -82,13 +82,15 @@ def _with_highlights(item: ResultItem, terms: Sequence[Phrase]) -> ResultItem:
 
 def passages_to_show(read: Reader, results: Results, page: Sequence[Result]) -> dict[int, FoundPassage]:
     """The passage to show for each result, by the id of its best passage. If labels match best, the passage of the text
-    that matches too is shown."""
+    that matches too is shown; if the transcript of a media item does, the chunk of its own text that matches too."""
     found = found_passages.by_ids(read, [one.best.passage_id for one in page])
     for id, at in found.items():
         if at.field in LABELS:
             text = best_passage(read, at.source, at.document_id, results.question.terms)
             if text is not None and (results.hits is None or results.hits.terms_of(text)):
                 found[id] = found_passages.by_id(read, text) or at
+        else:
+            found[id] = chunk_instead(read, at, results.question.terms)
     return found
 
 

@@ -55,9 +55,8 @@ def get_transcript(read: Reader, caller: Caller, request: GetTranscript) -> Medi
     found = library.current(read, "media", request.media_id)
     said = [Cue(s.start, s.end, s.text) for s in library.segments_of(kept.bodies(read, found.document_id))]
     if not said:
-        raise NotFound(
-            "transcript", str(request.media_id), "This item has no timed segments. Open its text with media.get."
-        )
+        advice = "This item has no timed segments. Open its text with media.get."
+        raise NotFound("transcript", request.media_id, advice, of="media")
     match request.format:
         case "srt":
             return MediaTranscript(subtitles.as_srt(said))

@@ -20,7 +20,7 @@ from palaver.search.open.conversation import FARTHEST
 from palaver.search.open.excerpt import Opening, Plan
 from palaver.search.present import SNIPPET
 from palaver.search.question import terms_of
-from palaver.search.recall.choose import best_passage
+from palaver.search.recall.choose import best_passage, chunk_instead
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library.documents import HUMAN_ONLY
@@ -63,13 +63,13 @@ class RetrievalOptions(Request):
     chars_per_token: Annotated[float, number(1, 20)] | None = None
     """How many characters count as a token, 1 to 20."""
     chunk_size_tokens: Annotated[int, clamp(1, 200_000)] | None = None
-    """Cut the text into chunks of this size. With prefer_prechunked: true, only where no chunks are stored."""
+    """Cut the text into chunks of this size, unless chunks are stored: see prefer_prechunked."""
     chunk_overlap_tokens: Annotated[int, clamp(0, 100_000)] | None = None
     """How much such chunks overlap."""
     sibling_window: Annotated[int, clamp(0, 10)] | None = None
     """How many chunks on each side to consider, 0 to 10; 0 is the anchor alone."""
     prefer_prechunked: bool | None = None
-    """Use the chunks a media item came with, if it has some. Default: true."""
+    """Use the chunks a media item came with, if it has some, whatever chunk_size_tokens says. Default: true."""
     loc: Annotated[dict[str, Any], Field(max_length=20), AfterValidator(_storable_loc)] | None = None
     """Where to open it: the loc of a search result."""
     query: Query | None = None
@@ -90,7 +90,8 @@ def plan_of(read: Reader, options: RetrievalOptions | None, caller: Caller, defa
         mode = "chunk_with_siblings" if tokens is not None else "snippet"
     size, overlap = options.chunk_size_tokens, options.chunk_overlap_tokens
     chunk = None
-    if size is not None or options.prefer_prechunked is False:
+    prefers_given = options.prefer_prechunked is not False
+    if size is not None or not prefers_given:
         length = characters(size, per_token) if size is not None else SIZE
         chunk = max(1, length), characters(overlap, per_token) if overlap is not None else min(OVERLAP, length // 8)
     session = search_sessions.find(read, caller.search_session) if caller.search_session else None
@@ -101,7 +102,7 @@ def plan_of(read: Reader, options: RetrievalOptions | None, caller: Caller, defa
         has_budget=tokens is not None,
         reach=window if window is not None else FARTHEST if tokens is not None else WINDOW,
         chunk=chunk,
-        prefers_given=chunk is None or options.prefer_prechunked is True,
+        prefers_given=prefers_given,
         loc=options.loc,
         terms=terms_of(options.query) if options.query else (),
         recent=terms_of(session.query) if session and session.query else (),
@@ -122,6 +123,7 @@ def open_document(read: Reader, caller: Caller, source: str, id: str, plan: Plan
             if terms and not passage_id:
                 passage_id = best_passage(read, source, at.document_id, terms, without)
     named = found_passages.by_id(read, passage_id) if passage_id else None
+    named = chunk_instead(read, named, plan.terms or plan.recent) if named else None
     if SOURCES[source].is_conversation:
         return conversation.open_full(opening) if plan.mode == "full" else conversation.open_around(opening, named)
     return text.open_full(opening) if plan.mode == "full" else text.open_around(opening, named)

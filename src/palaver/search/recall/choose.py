@@ -9,9 +9,11 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
+from palaver.model.search import FoundPassage
 from palaver.search.question import Question
 from palaver.search.recall.hits import IN_TIME, MOST_CANDIDATES, Hits
 from palaver.search.recall.terms import TermSet, TermWeights
+from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import PROJECT, document_scope
@@ -27,6 +29,8 @@ MEANING = 3.0
 """How much the similarity in meaning counts beside the cover, when it is decided which passages to read."""
 WITH_NEIGHBOURS = 60
 """The best passages that are read together with their neighbours in the conversation."""
+CHUNKS = 30
+"""Passages of a media item among which a chunk of its own text is looked for."""
 LABELS = frozenset({"keywords", "tags"})
 """Fields with labels. They are searched, but where the text matches too, the text is shown."""
 
@@ -153,3 +157,14 @@ def best_passage(
     places = found_passages.by_ids(read, found) if len(found) > 1 else {}
     texts = [id for id in found if id in places and places[id].field not in LABELS]
     return next(iter(texts or found), None)
+
+
+def chunk_instead(read: Reader, at: FoundPassage, terms: Sequence[Phrase]) -> FoundPassage:
+    """The chunk of a media item's own text that has the terms of a passage of its transcript, if there is one."""
+    if at.field != "transcript" or not terms:
+        return at
+    scope = Scope((at.source,), titles=False, scopes=(document_scope(at.document_id),))
+    ids = [hit.passage_id for hit in read.recall([with_parts(terms)], scope, CHUNKS)]
+    chunks = [one for one in found_passages.by_ids_in_order(read, ids) if one.field == "content"]
+    wanted = [term for term in terms if match_place(at.text, term)]
+    return next((one for one in chunks if all(match_place(one.text, term) for term in wanted)), at)
