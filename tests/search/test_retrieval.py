@@ -294,7 +294,7 @@ def test_the_tools_say_how_long_a_page_of_full_is(mcp: Mcp):
     tools = {tool["name"]: tool for tool in mcp.ask("tools/list")["tools"]}
     for name in ("knowledge_get", "notes_get", "media_get"):
         said = tools[name]["inputSchema"]["properties"]["retrieval"]["description"]
-        assert "full (pages of 1,000,000 characters)" in said
+        assert "full: pages of 1,000,000 characters" in said
 
 
 @pytest.mark.parametrize("cut", [{"prefer_prechunked": False}, {"chunk_size_tokens": 8}, {"chunk_size_tokens": 50}])

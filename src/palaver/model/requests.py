@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar, get_args
 
 import orjson
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from palaver.errors import Invalid
 from palaver.model.times import parse, zone_of
@@ -247,3 +256,6 @@ def _short_enough(id: int | str) -> int | str:
 
 AnyId = Annotated[int | str, BeforeValidator(_number_or_text), AfterValidator(_short_enough)]
 """An id of a library item: a number or a text."""
+TextId = Annotated[AnyId, WithJsonSchema({"type": "string"})]
+NumberId = Annotated[AnyId, WithJsonSchema({"type": "integer"})]
+"""Ids that are texts, or numbers. The other form is accepted too."""

@@ -41,7 +41,7 @@ class Tool:
 
     `acts`: the tool acts as an agent, or answers with its sessions; the schema has `agent_id` and `token`. `defaults`
     are arguments for compact answers, unless the call has them. `hidden` arguments are accepted but not listed: few
-    callers need them, and each one costs tokens.
+    callers need them, and each one costs tokens. "filters.bus" is the field `bus` of the argument `filters`.
     """
 
     name: str

@@ -225,7 +225,7 @@ class ListMessages(OneThread):
     before_seq: Seq | None = None
     """Only messages before this seq, the newest of them."""
     limit: Annotated[int, clamp(1, 1000)] = 200
-    """At most this many, up to 1000, and no more than max_tokens allow."""
+    """At most this many, up to 1000, within max_tokens."""
     priority: Priority | None = None
     """Only messages of this priority."""
     newest: bool = False

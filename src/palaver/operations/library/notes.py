@@ -46,7 +46,7 @@ class CreateNote(Created):
     content: Content = ""
     """Text of the note. It is stored unchanged."""
     keywords: Keywords = Field(default=[])
-    """Keywords for search. Case does not matter."""
+    """Keywords for search."""
 
 
 class OneNote(Request):
@@ -79,7 +79,7 @@ def note_of(read: Reader, kept: LibraryItem) -> KeptNote:
 
 
 @operation(
-    Tool("notes.create", toolset=WRITING),
+    Tool("notes.create", toolset=WRITING, hidden=("created_at",)),
     Route("POST", "/api/notes", status=201),
     Command("note add", takes=("title",), rest="content"),
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, create_model
 
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Names, Query, Request, clamp
+from palaver.model.requests import Names, Query, Request, clamp
 from palaver.model.search import GetResponse, Order, SearchResponse
 from palaver.operations import library
 from palaver.operations.archive.external_database import import_if_changed
@@ -24,10 +24,7 @@ from palaver.store.search import search_sessions
 from palaver.store.workspaces import Workspace
 
 TOOLSET = "knowledge"
-PART_HELP = (
-    "{mode: snippet|chunk|chunk_with_siblings|full (pages of 1,000,000 characters)|auto, max_tokens, loc, query, "
-    "cursor, sibling_window, …}."
-)
+PART_HELP = "Default mode: snippet. full: pages of 1,000,000 characters."
 WHOLE = {"characters": "card", "prompts": "prompt"}
 """The sources whose items are opened as a whole, with a word for such an item."""
 PROMPT_FIELDS = ("name", "author", "details", "system_prompt", "user_prompt", "keywords")
@@ -80,16 +77,16 @@ def search_operation(source: Source) -> Operation:
 
 class PagedGet(Request):
     page: Annotated[int, clamp(1, 2**31)] | None = None
-    """Page number. Default: 1."""
+    """Default: 1."""
     page_size: Annotated[int, clamp(1, 200)] | None = None
-    """Messages on a page, 1 to 200. Default: 50."""
+    """1 to 200. Default: 50."""
     retrieval: RetrievalOptions | None = None
-    """{mode, max_tokens, loc, query, sibling_window}: open the part around a message instead of a page."""
+    """Open the part around a message instead of a page."""
 
 
 def get_operation(source: Source) -> Operation:
     """The operation `<source>.get`."""
-    id_field: Any = (AnyId, Field(description=source.id_help))
+    id_field: Any = (source.id_type, Field(description=source.id_help))
     name = f"Get{source.name.title()}"
     request: type[Request]
     if source.is_conversation:
@@ -105,7 +102,9 @@ def get_operation(source: Source) -> Operation:
     def get(read: Reader, caller: Caller, request: Any) -> GetResponse:
         return work(read, caller, source, own_id(source.name, getattr(request, source.id_field)), request)
 
-    tool = Tool(f"{source.name}.get", brings_words=True, acts=source.name == "sessions", toolset=TOOLSET)
+    hidden = ("retrieval",) if source.name in WHOLE else ()
+    is_own = source.name == "sessions"
+    tool = Tool(f"{source.name}.get", brings_words=True, acts=is_own, toolset=TOOLSET, hidden=hidden)
     return _described(get, f"get_{source.name}", source.get_help, request, tool, None)
 
 

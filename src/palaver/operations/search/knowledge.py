@@ -66,19 +66,19 @@ class SearchKnowledge(SearchText):
     query: Query
     """Keywords or a question. Operators: from: in: source: project: before: after: has:"""
     limit: Annotated[int, clamp(1, 100)] = 20
-    """At most this many results, 1 to 100."""
+    """1 to 100."""
     sources: Sources | None = None
     """Default: all."""
     order_by: Order | None = None
-    """relevance or recent (newest first)."""
+    """relevance or recent."""
     filters: Filters | None = None
-    """Filters per source: {notes: {keywords}, media: {media_types, date_from, date_to}, chats: {by, sender}, …}."""
+    """Filters per source; also bus, sessions and archive."""
     date_from: Date | None = None
     """Earliest time (ISO 8601)."""
     date_to: Date | None = None
     """Latest time; a date means the end of that day."""
     project: Project | None = None
-    """Only sessions and imports of this project: path or folder name."""
+    """Only this project: path or folder name."""
     session_id: Id | None = None
     """session_id of the previous answer."""
     dedupe: bool = True
@@ -147,7 +147,17 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
         brings_words=True,
         acts=True,
         toolset="knowledge",
-        hidden=("explain", "highlight", "shape", "counts", "as_you_type", *HIDDEN),
+        hidden=(
+            "explain",
+            "highlight",
+            "shape",
+            "counts",
+            "as_you_type",
+            "filters.bus",
+            "filters.sessions",
+            "filters.archive",
+            *HIDDEN,
+        ),
     ),
     Route(
         "GET",

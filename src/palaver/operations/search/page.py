@@ -31,11 +31,11 @@ class Paged(Asking):
     """Arguments that leave no results out."""
 
     limit: Annotated[int, clamp(1, 100)] = 10
-    """At most this many results, 1 to 100."""
+    """1 to 100."""
     offset: Annotated[int, clamp(0, 2**31)] = 0
-    """next_offset of the previous page."""
+    """The previous next_offset."""
     snippet_length: Annotated[int, clamp(50, 1000)] | None = None
-    """Characters per snippet, 50 to 1000."""
+    """Characters, 50 to 1000."""
 
 
 class SearchText(Paged):

@@ -22,14 +22,13 @@ from palaver.store.engines.database import Reader
 
 class GetKnowledge(Request):
     source: SourceName | None = None
-    """The result's source."""
+    """notes, media, chats, characters, prompts, bus, sessions or archive."""
     id: AnyId | None = None
     """The result's id or uri."""
     uri: Annotated[str, Field(max_length=4000)] | None = None
     """The result's uri, instead of source and id."""
     retrieval: RetrievalOptions | None = None
-    """{mode: snippet|chunk|chunk_with_siblings|full (pages of 1,000,000 characters)|auto, max_tokens, loc, query,
-    cursor, sibling_window, …}."""
+    """Default mode: snippet. full: pages of 1,000,000 characters."""
 
 
 @operation(
@@ -37,8 +36,8 @@ class GetKnowledge(Request):
     Route("POST", "/api/knowledge/get"),
 )
 def get_knowledge(read: Reader, caller: Caller, request: GetKnowledge) -> GetResponse:
-    """Open a search result by its source and id: a snippet, the matching chunk, the chunk with its neighbours within
-    max_tokens, or the whole text. Pass the result's loc in retrieval to open it at the match."""
+    """Open a search result: a snippet, the matching chunk, that chunk with its neighbours within max_tokens, or the
+    whole text. Pass the result's loc in retrieval to open it at the match."""
     return open_named(read, caller, *_named(request.source, request.id, request.uri), request.retrieval)
 
 

@@ -11,6 +11,8 @@ from palaver.model.search import FoundPassage, GetResponse, Loc
 from palaver.search.open.budget import join_chunks, locate_chunks
 from palaver.search.open.conversation import TITLES
 from palaver.search.open.excerpt import BETWEEN, Excerpt, Opening, cut, number_in, parse_cursor, place_in
+from palaver.search.question import any_of
+from palaver.search.snippet import match_place
 from palaver.search.sources import CUT_FIELDS, SOURCES
 from palaver.store.library import items
 from palaver.store.search import found_passages
@@ -23,7 +25,11 @@ def open_around(opening: Opening, named: FoundPassage | None) -> GetResponse:
     at = opening.at
     loc = opening.plan.loc or {}
     field = _field_at(opening, loc, named)
-    offset = named.marks.get("at", 0) if named and named.field == field else 0
+    terms, offset = opening.plan.terms or opening.plan.recent, 0
+    if named and named.field == field:
+        offset = named.marks.get("at", 0)
+        if opening.plan.chunk and terms and (place := match_place(named.text, any_of(terms))):
+            offset += place[0]  # the passage is cut into chunks of another size
     if not loc and named is not None and named.position and field == named.field and "at" not in named.marks:
         loc = {"chunk_index": named.position - 1} if field == "content" else {}
     if field in _fields(opening):

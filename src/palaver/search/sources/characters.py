@@ -6,7 +6,7 @@ from typing import Any
 
 from palaver.model.library import Character, ItemDraft
 from palaver.model.people import Caller
-from palaver.model.requests import Names
+from palaver.model.requests import Names, NumberId
 from palaver.search.sources import tokens
 from palaver.search.sources.indexing import cut, labels
 from palaver.search.sources.shapes import Fields, SourceFilters
@@ -40,7 +40,7 @@ class Characters(Fields):
     fields = (*CHARACTER_TEXTS, GREETINGS)
     search_help = "Search characters by description or tags, best match first."
     get_help = "Open a character: the whole card, or a part of it."
-    id_field, id_help = "character_id", "Id of the character."
+    id_field, id_help, id_type = "character_id", "Id of the character.", NumberId
 
     def id_of(self, document: str, native_id: str, position: int) -> str | int:
         return int(document)

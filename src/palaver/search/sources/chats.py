@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Line
+from palaver.model.requests import Line, NumberId
 from palaver.search.sources import tokens
 from palaver.search.sources.shapes import Conversation, SourceFilters
 from palaver.store.engines.database import Reader, Scope
@@ -14,7 +14,7 @@ from palaver.store.engines.database import Reader, Scope
 class ChatsFilters(SourceFilters):
     by: Literal["both", "title", "message"] | None = None
     """Look in titles, in messages, or in both."""
-    character_id: AnyId | None = None
+    character_id: NumberId | None = None
     """Only chats with this character."""
     sender: Line | None = None
     """Only messages of this sender."""

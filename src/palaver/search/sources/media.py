@@ -7,7 +7,7 @@ from typing import Any
 
 from palaver.model.library import Draft, ItemDraft, Media, Segment
 from palaver.model.people import Caller
-from palaver.model.requests import Date, Names
+from palaver.model.requests import AnyId, Date, Names
 from palaver.model.search import FoundPassage, Loc, Order
 from palaver.model.times import between_dates
 from palaver.search.sources import tokens
@@ -18,13 +18,13 @@ from palaver.store.engines.database import Reader, Scope
 
 class MediaFilters(SourceFilters):
     media_types: Names | None = None
-    """Only media of one of these types: video, audio, podcast, pdf, epub, html, article …"""
+    """Only these types: video, podcast, pdf, article …"""
     date_from: Date | None = None
-    """Only what was made at this time or later (ISO 8601)."""
+    """Earliest time it was made (ISO 8601)."""
     date_to: Date | None = None
-    """Only what was made at this time or earlier; a date alone means the end of that day."""
+    """Latest time; a date means the end of that day."""
     order_by: Order | None = None
-    """relevance, or recent: the newest first."""
+    """relevance or recent."""
 
     def scope(self, read: Reader, caller: Caller) -> Scope | None:
         types = tuple(tokens.media_type(name) for name in self.media_types or ())
@@ -39,7 +39,7 @@ class MediaSource(Text):
     get_help = (
         "Open a media item (video, podcast, book, article): a snippet, a chunk with its neighbours, or all of it."
     )
-    id_field, id_help = "media_id", "Id of the media item."
+    id_field, id_help, id_type = "media_id", "Id of the media item.", AnyId
 
     def id_of(self, document: str, native_id: str, position: int) -> str | int:
         return int(document)

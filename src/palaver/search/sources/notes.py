@@ -23,7 +23,7 @@ class Notes(Text):
     name = "notes"
     filters = NotesFilters
     search_help = "Search notes, best match first."
-    get_help = "Open a note: a snippet, the matching chunk, the chunk with its neighbours, or the whole note."
+    get_help = "Open a note: a snippet, the matching chunk with its neighbours, or all of it."
     id_field, id_help = "note_id", "Id of the note."
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 from urllib.parse import quote, unquote
 
 from palaver.model.people import Caller
-from palaver.model.requests import Request
+from palaver.model.requests import Request, TextId
 from palaver.model.search import FoundPassage, Loc, ResultItem
 from palaver.store.engines.database import Reader, Scope
 
@@ -57,6 +57,7 @@ class Source:
     id_field: ClassVar[str]
     """The argument of `<source>.get` that takes the id."""
     id_help: ClassVar[str]
+    id_type: ClassVar[Any] = TextId
     fields: ClassVar[tuple[str, ...]] = CUT_FIELDS
     """The fields that have texts, in the order in which they are shown."""
     is_conversation: ClassVar[bool] = False
