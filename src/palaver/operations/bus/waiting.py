@@ -95,11 +95,11 @@ def _unread(read: Reader, caller: Caller, request: WaitForMessages) -> Waited:
     names = {(request.for_agent or "").removeprefix("@")} | (
         {agent.id, agent.slug, agent.name, agent.shown_name} if agent else set()
     )
-    batch, found, after = [], [], request.after_seq
-    while not found:
+    after = request.after_seq
+    while True:
         batch = visibility.mask_messages(caller, messages.after(read, thread, after, PAGE + 1))
         found = [m for m in batch[:PAGE] if not request.for_agent or m.is_for(names)]
-        if len(batch) <= PAGE:
+        if found or len(batch) <= PAGE:
             break
         after = batch[PAGE - 1].seq
     shown = show(found, request.max_tokens, newest=False, has_more=len(batch) > PAGE)

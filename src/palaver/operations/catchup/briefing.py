@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from palaver.model.people import Agent
@@ -14,6 +14,8 @@ from palaver.text.token_estimate import estimate_tokens
 
 FENCE_TOKENS = 50
 MORE_TOKENS = 12
+FOR_YOU, UNREAD = "For you:", "Unread threads:"
+NOT_ALL = "Not everything fits: call catch_up with a larger max_tokens. What is left out stays unread."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,11 @@ def sections_of(news: News, *, text_length: int) -> list[Section]:
         latest = f": {_said(thread.messages[-1], text_length // 2)}" if thread.messages else ""
         threads.append(f"- {notable.one_line(thread.topic, 80)}: {thread.unread} new after #{thread.after_seq}{latest}")
     return [
-        Section("For you:", _lines(news.mentions, text_length), at_once=3),
+        Section(FOR_YOU, _lines(news.mentions, text_length), at_once=3),
         Section("Questions without an answer:", _lines(news.questions, text_length)),
         Section("Last sessions in this project:", [_session_line(one) for one in news.sessions]),
         Section("Decisions:", _lines(news.decisions, text_length)),
-        Section("Unread threads:", threads, at_once=2),
+        Section(UNREAD, threads, at_once=2),
         Section(
             "Threads of this project:",
             [f"- {notable.one_line(one.topic, 80)}, {age(one.updated_at)}" for one in news.project_threads],
@@ -60,7 +62,16 @@ def _session_line(session: SessionNews) -> str:
     return f"- {title} ({session.agent or 'agent'}, {age(session.last_turn_at)}).{decided}{left_open}"
 
 
-def within_budget(sections: Iterable[Section], max_tokens: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """The news as text. `shown` is how many lines of each section are in it; `is_cut`: not all are."""
+
+    text: str
+    shown: dict[str, int]
+    is_cut: bool
+
+
+def within_budget(sections: Iterable[Section], max_tokens: int) -> Brief:
     """The sections as text. Lines are added in turns, so that each section gets a share of a small budget."""
     sections = [section for section in sections if section.lines]
     left = max_tokens
@@ -85,7 +96,8 @@ def within_budget(sections: Iterable[Section], max_tokens: int) -> str:
         if count := taken[section.heading]:
             more = len(section.lines) - count
             parts += [section.heading, *section.lines[:count], *([f"- … {more} more"] if more else [])]
-    return "\n".join(parts)
+    is_cut = any(taken[section.heading] < len(section.lines) for section in sections)
+    return Brief("\n".join(parts), taken, is_cut)
 
 
 def who_you_are(agent: Agent, token: str | None) -> str:
@@ -99,14 +111,17 @@ def who_you_are(agent: Agent, token: str | None) -> str:
 
 def brief(
     news: News, max_tokens: int, *, before: Iterable[str] = (), text_length: int = 240, is_fenced: bool = True
-) -> str:
+) -> Brief:
     """The news as text within the budget: our own lines first, then what others said, in a fence for agents."""
     own = "\n".join(before)
     room = max_tokens - estimate_tokens(own) - (FENCE_TOKENS if is_fenced else 0)
-    body = within_budget(sections_of(news, text_length=text_length), room)
-    if body and is_fenced:
-        body = fence.fenced(body)
-    return "\n".join(part for part in (own, body) if part)
+    sections = sections_of(news, text_length=text_length)
+    body = within_budget(sections, room)
+    if body.is_cut:
+        own = f"{own}\n{NOT_ALL}".strip()
+        body = within_budget(sections, room - estimate_tokens(NOT_ALL))
+    said = fence.fenced(body.text) if body.text and is_fenced else body.text
+    return replace(body, text="\n".join(part for part in (own, said) if part))
 
 
 def age(at: datetime) -> str:

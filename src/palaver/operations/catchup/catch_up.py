@@ -51,6 +51,8 @@ class CaughtUp:
     threads: list[ThreadNews]
     sessions: list[SessionNews]
     project_threads: list[ProjectThread]
+    has_more: bool
+    """The text was cut. Threads that are not in it stay unread."""
     text: str
 
 
@@ -81,12 +83,12 @@ async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> Ca
         project = project_of(project, is_here=workspace.settings.is_loopback)
     since = parse(request.since) if request.since else None
     found = await workspace.read(lambda read: collect(read, caller, reader, since=since, project=project))
-    if not request.keep_unread and since is None:
-        await workspace.change(lambda change: mark_read(change, reader, found))
     news = found.news
     is_agent = not visibility.sees_everything(caller)
     own = [briefing.who_you_are(agent, token)] if agent and is_agent else []
-    text = briefing.brief(news, request.max_tokens, before=own, is_fenced=is_agent)
+    brief = briefing.brief(news, request.max_tokens, before=own, is_fenced=is_agent)
+    if not request.keep_unread and since is None:
+        await workspace.change(lambda change: mark_read(change, reader, found, brief))
     return CaughtUp(
         agent_id=agent.id if agent else None,
         name=agent.shown_name if agent else caller.name,
@@ -96,7 +98,8 @@ async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> Ca
         threads=news.threads,
         sessions=news.sessions,
         project_threads=news.project_threads,
-        text=text if len(text) > len("\n".join(own)) else "\n".join([*own, NOTHING_NEW]),
+        has_more=brief.is_cut,
+        text=brief.text if len(brief.text) > len("\n".join(own)) else "\n".join([*own, NOTHING_NEW]),
     )
 
 
@@ -108,14 +111,20 @@ async def _reading_agent(workspace: Workspace, caller: Caller) -> tuple[Agent | 
     return await workspace.change(lambda change: client_agent(change, caller))
 
 
-def mark_read(change: Change, reader: ThreadReader, found: Found) -> None:
-    """The news were shown: their threads are read to the end, and the messages to the reader were seen."""
+def mark_read(change: Change, reader: ThreadReader, found: Found, brief: briefing.Brief) -> None:
+    """The news were shown: their threads are read to the end, and the messages to the reader were seen. What did not
+    fit into the text stays unread, with its thread."""
+    first_shown = len(found.mentions) - brief.shown.get(briefing.FOR_YOU, 0)  # the newest ones are shown
+    mentions = found.mentions[first_shown:]
+    left_out = {mention.message.thread_id for mention in found.mentions[:first_shown]}
+    left_out |= {one.thread_id for one in found.news.threads[brief.shown.get(briefing.UNREAD, 0) :]}
     for thread in found.unread:
-        read_marks.advance(change, reader.key, thread.stored.document_id, thread.thread.current_seq)
-    for mention in found.mentions:
-        if reader.agent:
+        if thread.thread.id not in left_out:
+            read_marks.advance(change, reader.key, thread.stored.document_id, thread.thread.current_seq)
+    for mention in mentions:
+        if reader.agent and mention.message.thread_id not in left_out:
             read_marks.advance(change, reader.key, mention.document_id, mention.message.seq)
-    read_marks.mark_seen(change, reader, found.mentions)
+    read_marks.mark_seen(change, reader, mentions)
     if reader.agent is None:
         read_marks.remember_first_look(change, reader)
 

@@ -130,7 +130,7 @@ async def _briefing(
 
     token = await workspace.change(show)
     who = briefing.who_you_are(agent, token) if agent else f"You use palaver with the token of {caller.name}."
-    return briefing.brief(found.news, BRIEFING_TOKENS, before=[who, READ_MORE])
+    return briefing.brief(found.news, BRIEFING_TOKENS, before=[who, READ_MORE]).text
 
 
 async def _new_messages(workspace: Workspace, caller: Caller, agent: Agent | None, heading: str) -> str:
@@ -151,4 +151,4 @@ async def _new_messages(workspace: Workspace, caller: Caller, agent: Agent | Non
     shown = await workspace.change(show)
     if not shown:
         return ""
-    return briefing.brief(News(mentions=shown), MESSAGES_TOKENS, before=[heading], text_length=MESSAGE_LENGTH)
+    return briefing.brief(News(mentions=shown), MESSAGES_TOKENS, before=[heading], text_length=MESSAGE_LENGTH).text
