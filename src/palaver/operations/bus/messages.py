@@ -45,7 +45,7 @@ BYTES_PER_TOKEN = 3
 """Estimate of the bytes of text in one token."""
 TOKENS_AROUND_TEXT = 60
 """Tokens of a message beside its text."""
-TOKENS_OF_REACTION = 120
+TOKENS_OF_REACTION = 95
 """Tokens of a reaction beside its label and the name of its agent."""
 
 Budget = Annotated[int, clamp(200, 200_000)]
