@@ -105,6 +105,17 @@ def test_connecting_shows_the_newest_messages_and_says_how_to_get_earlier_ones(
     assert (len(answer["messages"]), answer["truncated"], answer["has_more"]) == (8, False, False)
 
 
+def test_after_a_deleted_last_message_one_can_post_at_current_seq(api: httpx.Client, thread: Thread):
+    for n in range(3):
+        last = thread.post(f"message {n}")
+    api.delete(f"/api/messages/{last['id']}").raise_for_status()
+    client = Mcp(api)
+    listed = client.call("msg_list", {"thread_id": thread.id, "newest": True, "limit": 1})
+    assert (listed["current_seq"], listed["has_more"]) == (3, True)
+    posted = {"thread_id": thread.id, "content": "go on", "author": "ann", "expected_last_seq": listed["current_seq"]}
+    assert client.call("msg_post", posted)["seq"] == 4
+
+
 @pytest.mark.parametrize("unread", [100, 101])
 def test_a_stale_seq_tells_when_more_was_missed_than_is_shown(api: httpx.Client, thread: Thread, unread: int):
     post_many(thread, unread)

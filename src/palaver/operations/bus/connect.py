@@ -120,7 +120,7 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
             thread.id, thread.id, thread.topic, thread.status, is_new, thread.system_prompt, thread.metadata
         ),
         messages=shown.messages,
-        current_seq=shown.seq_in(thread),
+        current_seq=thread.current_seq,
         truncated=shown.has_more,
         has_more=shown.has_more,
         reply_token=agents.sign_reply(change, agent.id),

@@ -263,14 +263,15 @@ def note_read(workspace: Workspace, caller: Caller, answer: Messages) -> None:
 def list_messages(read: Reader, caller: Caller, request: ListMessages) -> Messages:
     """Read the messages of a thread in order, with their reactions."""
     thread = threads.must_exist(read, request.thread_id)
-    is_backwards = request.newest or request.before_seq is not None
+    is_newest = request.newest and request.before_seq is None
+    is_backwards = is_newest or request.before_seq is not None
     found = list(islice(_in_reading_order(read, thread, request, is_backwards), request.limit + 1))
     seen = visibility.mask_messages(caller, found[: request.limit][:: -1 if is_backwards else 1])
     shown = show(seen, request.max_tokens, newest=is_backwards, has_more=len(found) > request.limit)
     return Messages(
         thread_id=thread.thread.id,
         messages=shown.messages,
-        current_seq=shown.seq_in(thread.thread),
+        current_seq=thread.thread.current_seq if is_newest else shown.seq_in(thread.thread),
         has_more=shown.has_more,
         reply_token=agents.sign_reply(read, caller.acting_agent),
         hint=shown.hint,
