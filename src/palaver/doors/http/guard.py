@@ -83,10 +83,7 @@ class Guard:
                 with contextlib.suppress(PalaverError):  # the request is refused in any case
                     await self._app.trail.denied(who, what, facts={"status": problem.status})
             sending = _Response(send, scope["path"], self._challenge(scope)).send
-            if isinstance(problem, Unavailable) and scope["path"] == "/mcp" and scope.get("method") == "POST":
-                await unavailable.answer(problem, self._app.settings.max_body, scope, receive, sending)
-            else:
-                await refuse(problem, scope, receive, sending)
+            await refuse(problem, self._app.settings.max_body, scope, receive, sending)
             return
         requester: Requester | None = scope.get("palaver.requester")
         response = _Response(send, scope["path"], self._challenge(scope))
@@ -212,7 +209,7 @@ class _Response:
         if scope["type"] == "websocket":
             await self._send({"type": "websocket.close", "code": 4000 + problem.status, "reason": problem.code})
         elif not self._began:
-            await refuse(problem, scope, receive, self._send)
+            await refuse(problem, 0, scope, receive, self._send)
         elif not self._is_complete:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -248,7 +245,11 @@ def _host_name(host: str) -> str:
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
-async def refuse(problem: PalaverError, scope: Scope, receive: Receive, send: Send) -> None:
+async def refuse(problem: PalaverError, max_body: int, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with an error, in the form that its door has."""
+    if isinstance(problem, Unavailable) and scope["path"] == "/mcp" and scope.get("method") == "POST":
+        await unavailable.answer(problem, max_body, scope, receive, send)
+        return
     if scope["type"] == "websocket":
         await receive()
         await send({"type": "websocket.close", "code": 4000 + problem.status, "reason": problem.code})

@@ -186,7 +186,7 @@ EXTRA_ROUTES = (
         fields=("status", "version"), errors=(), is_public=True,
     ),
     ExtraRoute(
-        "GET", "/readyz", "readyz", "Readiness: the database answers too.",
+        "GET", "/readyz", "readyz", "Readiness: MCP, OAuth and the database answer too.",
         fields=("status",), errors=(503,), is_public=True,
     ),
     ExtraRoute("GET", "/metrics", "metrics", "Prometheus metrics.", "text/plain"),

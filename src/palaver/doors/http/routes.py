@@ -76,7 +76,7 @@ def web_application(app: App, watch: Sequence[Path] = ()) -> ASGIApp:
         exception_handlers={HTTPException: _http_problem, Exception: _unexpected},
     )
     web.router.redirect_slashes = False  # see _redirect_target
-    web.state.app, web.state.started = app, time.monotonic()
+    web.state.app, web.state.mcp, web.state.started = app, mcp, time.monotonic()
     return Guard(web, app)
 
 
@@ -86,19 +86,20 @@ async def _healthy(request: Request) -> Response:
 
 
 async def _ready(request: Request) -> Response:
-    """Readiness: the database can be read and written, and a quick look finds no missing data.
+    """Readiness: MCP is loaded, the database can be read and written, and a quick look finds no missing data.
 
     `degraded` (200): data is missing, but requests are answered. `unavailable` (503): send no requests here. `watch` is
     the state of `palaver serve --watch`: starting, reading, following or failed, and how many turns it has recorded.
     """
+    app: App = request.app.state.app
+    watch = {"watch": app.watch} if app.watch else {}
     try:
-        app: App = request.app.state.app
         here = await app.open()
         await here.ping()
         signs = await app.signs()
+        request.app.state.mcp.router()
     except PalaverError as problem:
-        return json_response({"status": "unavailable", "detail": problem.message}, 503)
-    watch = {"watch": app.watch} if app.watch else {}
+        return json_response({"status": "unavailable", "detail": problem.message} | watch, 503)
     if not signs:
         return json_response({"status": "ready"} | watch)
     detail = f"{signs[0].says}. Run 'palaver doctor' on the server."

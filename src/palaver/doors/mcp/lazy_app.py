@@ -1,6 +1,7 @@
 """Workaround: load the MCP SDK in the background, so that the other routes start at once.
 
-Importing the SDK takes about a second (modelcontextprotocol/python-sdk#1508).
+Importing the SDK takes about a second (modelcontextprotocol/python-sdk#1508). MCP and OAuth wait for the same import:
+Python ends one of two threads that import the same package with an error.
 """
 
 from __future__ import annotations
@@ -8,16 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import threading
 from collections.abc import AsyncIterator
-from typing import Any
 
 from starlette.routing import BaseRoute, Match, Router
 from starlette.types import Receive, Scope, Send
 
 from palaver.app import App
+from palaver.doors.http.guard import refuse
+from palaver.errors import Unavailable
 
 PATHS = frozenset({"/mcp", "/mcp/ws", "/sse", "/messages", "/messages/"})
+MODULES = ("palaver.doors.mcp.server", "palaver.doors.mcp.stdio", "palaver.doors.oauth.handlers")
+"""The modules that need the SDK."""
+
+log = logging.getLogger("palaver")
 
 
 class LazyMcpRoute(BaseRoute):
@@ -25,25 +32,37 @@ class LazyMcpRoute(BaseRoute):
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._router: asyncio.Future[Router] | None = None
+        self._router: Router | None = None
+        self._is_decided = asyncio.Event()
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         is_mine = scope["type"] in ("http", "websocket") and scope["path"] in PATHS
         return (Match.FULL if is_mine else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        router = await self.loaded()
+        try:
+            router = await self.loaded()
+        except Unavailable as problem:
+            await refuse(problem, self._app.settings.max_body, scope, receive, send)
+            return
         await router(scope, receive, send)
 
     async def loaded(self) -> Router:
-        """Wait until the SDK is loaded."""
-        assert self._router is not None
-        return await asyncio.shield(self._router)
+        """Wait until the modules that need the SDK are loaded."""
+        await self._is_decided.wait()
+        return self.router()
+
+    def router(self) -> Router:
+        """The routes of MCP. An error says why there are none."""
+        if self._router is None and self._is_decided.is_set():
+            raise Unavailable("MCP and OAuth do not work: the server could not load them. Its log says why.")
+        if self._router is None:
+            raise Unavailable("The server is starting: MCP and OAuth are being loaded. Try again in a moment.")
+        return self._router
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        self._router = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._run(self._router))
+        task = asyncio.create_task(self._run())
         try:
             yield
         finally:
@@ -51,32 +70,37 @@ class LazyMcpRoute(BaseRoute):
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _run(self, loaded: asyncio.Future[Router]) -> None:
+    async def _run(self) -> None:
         try:
-            mcp = await import_in_thread("palaver.doors.mcp.server")
-            door = mcp.McpDoor(self._app)
+            await _import_in_thread()
+            from palaver.doors.mcp.server import McpDoor
+
+            door = McpDoor(self._app)
             async with door.running():
-                loaded.set_result(Router(door.routes()))
+                self._router = Router(door.routes())
+                self._is_decided.set()
                 await asyncio.Event().wait()
-        except Exception as problem:
-            if not loaded.done():
-                loaded.set_exception(problem)
-            raise
+        except Exception:
+            log.exception("MCP and OAuth do not work")
+            self._router = None
+            self._is_decided.set()
 
 
-async def import_in_thread(name: str) -> Any:
+async def _import_in_thread() -> None:
     """Import in a daemon thread, so that a server that is stopped meanwhile exits at once."""
-    loop = asyncio.get_running_loop()
-    imported = loop.create_future()
-
-    def hand_over(module: Any) -> None:
-        if not imported.cancelled():
-            imported.set_result(module)
+    loop, is_done = asyncio.get_running_loop(), asyncio.Event()
+    problems: list[BaseException] = []
 
     def work() -> None:
-        module = importlib.import_module(name)
+        try:
+            for name in MODULES:
+                importlib.import_module(name)
+        except BaseException as problem:
+            problems.append(problem)
         with contextlib.suppress(RuntimeError):  # the server was stopped meanwhile
-            loop.call_soon_threadsafe(hand_over, module)
+            loop.call_soon_threadsafe(is_done.set)
 
-    threading.Thread(target=work, name=f"import {name}", daemon=True).start()
-    return await imported
+    threading.Thread(target=work, name="import MCP", daemon=True).start()
+    await is_done.wait()
+    if problems:
+        raise RuntimeError("the MCP SDK could not be imported") from problems[0]

@@ -24,7 +24,7 @@ from starlette.types import Message
 from palaver.app import App
 from palaver.doors.authentication import Requester
 from palaver.doors.http.rest import body_of, json_response, reports_errors
-from palaver.doors.mcp.lazy_app import import_in_thread
+from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.doors.oauth import metadata
 from palaver.errors import Forbidden, Refused, TooLarge, TooMany
 from palaver.model.admin.oauth import EVERYTHING, MCP_RESOURCES
@@ -38,7 +38,6 @@ LARGEST = 32 * 1024
 REGISTRATIONS_A_MINUTE = 60
 
 _registrations: deque[float] = deque()
-_loaded: list[Any] = []
 
 
 def routes(settings: Settings) -> list[BaseRoute]:
@@ -57,11 +56,13 @@ def routes(settings: Settings) -> list[BaseRoute]:
     ]
 
 
-async def _handlers() -> Any:
-    """The endpoints that need the MCP SDK. It is loaded when it is first needed."""
-    if not _loaded:
-        _loaded.append(await import_in_thread("palaver.doors.oauth.handlers"))
-    return _loaded[0]
+async def _handlers(request: Request) -> Any:
+    """The endpoints that need the MCP SDK, as soon as it is loaded."""
+    mcp: LazyMcpRoute = request.app.state.mcp
+    await mcp.loaded()
+    from palaver.doors.oauth import handlers
+
+    return handlers
 
 
 def _base(request: Request) -> str:
@@ -88,7 +89,7 @@ async def show_server(request: Request) -> Response:
 
 @reports_errors
 async def authorize(request: Request) -> Response:
-    handlers = await _handlers()
+    handlers = await _handlers(request)
     response: Response = await handlers.authorize(request.app.state.app, _base(request), request)
     return response
 
@@ -101,7 +102,7 @@ async def register(request: Request) -> Response:
     if len(_registrations) >= REGISTRATIONS_A_MINUTE:
         raise TooMany("Too many applications have registered. Try again in a minute.", 60)
     _registrations.append(time.monotonic())
-    handlers = await _handlers()
+    handlers = await _handlers(request)
     small = await _small(request)
     response: Response = await handlers.register(request.app.state.app, _base(request), small)
     return response
@@ -117,7 +118,7 @@ async def token(request: Request) -> Response:
     resource = form.get("resource")
     if resource is not None and not _is_ours(_base(request), str(resource)):
         return _oauth_error("invalid_target", "resource is not an address of this server")
-    handlers = await _handlers()
+    handlers = await _handlers(request)
     response: Response = await handlers.token(request.app.state.app, _base(request), small, form)
     return response
 
@@ -194,7 +195,7 @@ def _for_person(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         given = await body_of(request, LARGEST)
         if not isinstance(given.get("query"), str):
             raise Refused("query: is required. It is the part of the address after the '?'.")
-        handlers = await _handlers()
+        handlers = await _handlers(request)
         asked = await handlers.read_request(request.app.state.app, _base(request), given["query"])
         return await answer(request, requester, asked, given)
 
@@ -216,7 +217,7 @@ async def _show_request(request: Request, requester: Requester, asked: Asked, gi
 
 
 async def _decide(request: Request, requester: Requester, asked: Asked, given: dict[str, Any]) -> Response:
-    handlers = await _handlers()
+    handlers = await _handlers(request)
     base = _base(request)
     if given.get("allow") is not True:
         return json_response({"redirect": handlers.deny(base, asked)})
