@@ -51,10 +51,12 @@ class Program:
     redirect_uri: str = LOCAL
     name: str = "Scribe"
     client_id: str = ""
+    address: str = "127.0.0.1"
+    """The address it calls from."""
     verifier: str = field(default_factory=lambda: secrets.token_urlsafe(40))
 
     def __post_init__(self) -> None:
-        self.api = self.server.client()
+        self.api = self.server.client(transport=httpx.HTTPTransport(local_address=self.address))
         if not self.client_id:
             self.client_id = self.register().json()["client_id"]
 

@@ -565,23 +565,60 @@ def test_no_code_and_no_token_is_stored_in_clear(guarded: Server, engine: Engine
         assert secret.encode() not in everything
 
 
-def test_clients_that_nobody_lets_in_are_forgotten_when_they_are_many(engine: Engine, tmp_path):
+def test_when_clients_are_many_those_that_nobody_uses_are_forgotten_first_where_most_come_from(
+    engine: Engine, tmp_path
+):
     url = engine.fresh()
     before = "from palaver.store.admin import oauth; oauth.MOST_CLIENTS = 3"
     with start_server(tmp_path, before=before, PALAVER_AUTH="token", PALAVER_DATABASE_URL=url) as server:
         used = Program(server)
-        used.connect(Person(server, Key(server)))
+        person = Person(server, Key(server))
+        used.connect(person)
+        revoked = Program(server)
+        secret = revoked.connect(person)["access_token"]
+        assert revoke(revoked, secret).status_code == 200
+        seen = Program(server)
+        page = seen.page()
+        assert person.sees(page)["application"] == "Scribe"
+        elsewhere = Program(server, address="127.0.0.2")
         many = [Program(server) for _ in range(6)]
         known = [one.asks().status_code == 302 for one in many]
-        assert known == [False, False, False, True, True, True]
-        assert used.asks().status_code == 302
+        assert known == [False, False, False, False, True, True]
+        assert [one.asks().status_code for one in (elsewhere, used, revoked)] == [302] * 3
+        assert person.decides(page).status_code == 200
 
 
 @ONE_ENGINE
-def test_registrations_are_limited(engine: Engine, tmp_path):
+def test_one_address_cannot_close_registration_for_the_others(engine: Engine, tmp_path):
     before = "from palaver.doors.oauth import routes; routes.REGISTRATIONS_A_MINUTE = 2"
     with start_server(tmp_path, before=before, PALAVER_AUTH="token") as server:
         program = Program(server)
         assert program.register().status_code == 201
         refused = program.register()
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "60")
+        forwarded = program.api.post("/register", json={}, headers={"x-forwarded-for": "192.0.2.7"})
+        assert forwarded.status_code == 429  # anybody can write this header
+        assert Program(server, address="127.0.0.2").register().status_code == 201
+
+
+def registers_for(program: Program, forwarded: str) -> int:
+    given = {"client_name": "Scribe", "redirect_uris": [LOCAL]}
+    return program.api.post("/register", json=given, headers={"x-forwarded-for": forwarded}).status_code
+
+
+@ONE_ENGINE
+def test_behind_a_proxy_the_address_that_it_adds_is_counted(engine: Engine, tmp_path):
+    before = "from palaver.doors.oauth import routes; routes.REGISTRATIONS_A_MINUTE = 1; routes.MOST_ADDRESSES = 5"
+    env: dict[str, Any] = {"PALAVER_AUTH": "token", "PALAVER_PUBLIC_URL": "https://palaver.example"}
+    with start_server(tmp_path, before=before, **env) as server:
+        proxy = Program(server, client_id="none")
+        assert registers_for(proxy, "192.0.2.7") == 201
+        assert registers_for(proxy, "198.51.100.1, 192.0.2.7") == 429
+        assert registers_for(proxy, "192.0.2.8:4711") == 201
+        assert registers_for(proxy, "2001:db8::1") == 201
+        assert registers_for(proxy, "[2001:db8::2]:80") == 429
+        assert registers_for(proxy, "2001:db8:0:1::1") == 201
+        assert registers_for(proxy, "no address") == 201
+        assert registers_for(proxy, "neither") == 429
+        assert registers_for(proxy, "192.0.2.9") == 201
+        assert registers_for(proxy, "192.0.2.7") == 201  # five others came after it, so it was forgotten

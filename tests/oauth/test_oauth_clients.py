@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,8 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.conftest import Engine
-from tests.helpers import Server, start_server, word
+from tests.conftest import ONE_ENGINE, Engine
+from tests.helpers import Server, eventually, start_server, word
 from tests.oauth.flow import LOCAL, Person, Program, mcp
 from tests.trust.people import Key
 
@@ -192,6 +194,31 @@ def test_a_server_without_the_internet_takes_registered_clients_only(
         assert Program(server, client_id=url).asks().status_code == 400
         assert urlsplit(url).path not in publisher.asked
         assert program.connect(Person(server, Key(server)))
+
+
+@ONE_ENGINE
+def test_slow_documents_of_one_caller_do_not_keep_the_others_waiting(
+    engine: Engine, publisher: Publisher, certificate: Path, tmp_path: Path
+):
+    with socket.create_server(("127.0.0.1", 0)) as slow:  # it accepts, and then says nothing
+        host = f"127.0.0.1:{slow.getsockname()[1]}"
+        env: dict[str, Any] = {
+            "PALAVER_AUTH": "token",
+            "PALAVER_FETCH_HOSTS": f"{publisher.host},{host}",
+            "SSL_CERT_FILE": certificate,
+        }
+        before = "from palaver.operations.admin import oauth_clients; oauth_clients.SECONDS = 600"
+        with start_server(tmp_path, before=before, **env) as server, ThreadPoolExecutor(6) as threads:
+            asking = [
+                threads.submit(Program(server, client_id=f"https://{host}/{number}.json").asks) for number in range(6)
+            ]
+            held = [slow.accept()[0] for _ in range(2)]
+            eventually(lambda: sum(one.done() for one in asking) == 4)
+            other = Program(server, client_id=publisher.publishes(), address="127.0.0.2")
+            assert other.asks().status_code == 302
+            for connection in held:
+                connection.close()
+            assert [one.result().status_code for one in asking] == [400] * 6
 
 
 def test_only_who_asks_makes_the_server_read_a_document(trusting: Server, publisher: Publisher):

@@ -33,6 +33,7 @@ from starlette.responses import JSONResponse, Response
 
 from palaver.app import App
 from palaver.doors.authentication import Requester
+from palaver.doors.http.addresses import address_of
 from palaver.doors.oauth.metadata import ALL_SCOPES, USUAL_SCOPES, resource_of
 from palaver.errors import Refused
 from palaver.model.admin.oauth import IssuedTokens, OAuthClient, OAuthSecret
@@ -88,13 +89,15 @@ class Provider:
 
     app: App
     base: str
+    address: str = ""
+    """The address of the caller, where a client may be stored."""
     may_fetch: bool = False
     has_redirect_uri: bool = True
     """Whether the token request repeats the redirect address. In OAuth 2.1 it need not: there is PKCE."""
 
     async def client(self, client_id: str) -> OAuthClient | None:
         if self.may_fetch and self.app.settings.oauth == "on":
-            return await self.app.oauth.client(client_id, self.app.settings.fetch_hosts)
+            return await self.app.oauth.client(client_id, self.app.settings.fetch_hosts, self.address)
         return await self.app.oauth.known_client(client_id)
 
     async def get_client(self, client_id: str) -> RegisteredClient | None:
@@ -112,7 +115,7 @@ class Provider:
         client_info.client_secret = client_info.client_secret_expires_at = None
         client_info.grant_types, client_info.response_types = ["authorization_code", "refresh_token"], ["code"]
         client_info.scope = " ".join(s for s in ALL_SCOPES if s in (client_info.scope or "").split()) or None
-        await self.app.oauth.register(OAuthClient(client_info.client_id, name, uris))
+        await self.app.oauth.register(OAuthClient(client_info.client_id, name, uris), self.address)
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
         """The consent page of the console. It gets the request again, as it was checked."""
@@ -203,7 +206,7 @@ async def authorize(app: App, base: str, request: Request) -> Response:
     An error goes back to a program on the person's own computer. Nobody is sent to a web site before they agreed:
     everybody can register one, so this would be an open redirect (RFC 9700, 4.11.2). There the person sees the error.
     """
-    provider: Any = Provider(app, base, may_fetch=True)
+    provider: Any = Provider(app, base, address_of(request.scope, app.settings), may_fetch=True)
     client_id = request.query_params.get("client_id", "")
     if client_id.startswith("https://") and await provider.client(client_id) is None:
         return JSONResponse({"error": "invalid_client", "error_description": NO_DOCUMENT}, 400)
@@ -221,7 +224,7 @@ async def authorize(app: App, base: str, request: Request) -> Response:
 
 async def register(app: App, base: str, request: Request) -> Response:
     options = ClientRegistrationOptions(enabled=True, default_scopes=USUAL_SCOPES)
-    provider: Any = Provider(app, base)
+    provider: Any = Provider(app, base, address_of(request.scope, app.settings))
     return await RegistrationHandler(provider, options).handle(request)
 
 
@@ -246,9 +249,9 @@ class Asked:
     state: str | None
 
 
-async def read_request(app: App, base: str, query: str) -> Asked:
+async def read_request(app: App, base: str, requester: Requester, query: str) -> Asked:
     """The request in the address of the consent page. It is checked again: the address may be anybody's."""
-    provider = Provider(app, base, may_fetch=True)
+    provider = Provider(app, base, f"token {requester.token_id}", may_fetch=True)
     try:
         given = AuthorizationRequest.model_validate(dict(parse_qsl(query, max_num_fields=20)))
         client = await provider.client(given.client_id)
@@ -260,6 +263,7 @@ async def read_request(app: App, base: str, query: str) -> Asked:
         resource = provider.check(given.code_challenge, given.resource)
     except (ValidationError, ValueError, InvalidRedirectUriError, AuthorizeError):
         raise Refused("This request for access is not valid. Start again from the application.") from None
+    await app.oauth.keep_client(client.id)
     return Asked(client, redirect_uri, scopes, resource, given.code_challenge, given.state)
 
 

@@ -8,8 +8,8 @@ POST /token, /register, /revoke    for applications
 
 from __future__ import annotations
 
+import math
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,6 +23,7 @@ from starlette.types import Message
 
 from palaver.app import App
 from palaver.doors.authentication import Requester
+from palaver.doors.http.addresses import address_of
 from palaver.doors.http.rest import body_of, json_response, reports_errors
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.doors.oauth import metadata
@@ -35,9 +36,14 @@ if TYPE_CHECKING:
     from palaver.doors.oauth.handlers import Asked
 
 LARGEST = 32 * 1024
-REGISTRATIONS_A_MINUTE = 60
+MINUTE = 60.0
+REGISTRATIONS_A_MINUTE = 20
+"""How many clients may register from one address."""
+MOST_ADDRESSES = 10_000
+"""How many addresses are counted at once. The ones that registered longest ago are forgotten."""
 
-_registrations: deque[float] = deque()
+_registrations: dict[str, tuple[float, int]] = {}
+"""When the minute of each address began, and how many have registered since. The latest address is last."""
 
 
 def routes(settings: Settings) -> list[BaseRoute]:
@@ -96,12 +102,17 @@ async def authorize(request: Request) -> Response:
 
 @reports_errors
 async def register(request: Request) -> Response:
-    """Register a client. Everybody may, so it is limited."""
-    while _registrations and time.monotonic() - _registrations[0] > 60:
-        _registrations.popleft()
-    if len(_registrations) >= REGISTRATIONS_A_MINUTE:
-        raise TooMany("Too many applications have registered. Try again in a minute.", 60)
-    _registrations.append(time.monotonic())
+    """Register a client. Everybody may, so it is limited for each address."""
+    address, now = address_of(request.scope, request.app.state.app.settings), time.monotonic()
+    began, count = _registrations.pop(address, (now, 0))
+    if now - began >= MINUTE:
+        began, count = now, 0
+    _registrations[address] = began, count + 1
+    if len(_registrations) > MOST_ADDRESSES:
+        del _registrations[next(iter(_registrations))]
+    if count >= REGISTRATIONS_A_MINUTE:
+        wait = math.ceil(began + MINUTE - now)
+        raise TooMany(f"Too many applications have registered from your address. Try again in {wait} s.", wait)
     handlers = await _handlers(request)
     small = await _small(request)
     response: Response = await handlers.register(request.app.state.app, _base(request), small)
@@ -196,7 +207,7 @@ def _for_person(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         if not isinstance(given.get("query"), str):
             raise Refused("query: is required. It is the part of the address after the '?'.")
         handlers = await _handlers(request)
-        asked = await handlers.read_request(request.app.state.app, _base(request), given["query"])
+        asked = await handlers.read_request(request.app.state.app, _base(request), requester, given["query"])
         return await answer(request, requester, asked, given)
 
     return endpoint

@@ -35,22 +35,26 @@ class OAuth:
 
     # Clients
 
-    async def register(self, client: OAuthClient) -> None:
-        await self._database.change(lambda change: oauth.save_client(change, client))
+    async def register(self, client: OAuthClient, address: str) -> None:
+        await self._database.change(lambda change: oauth.save_client(change, client, address))
 
     async def known_client(self, id: str) -> OAuthClient | None:
         return await self._database.read(lambda read: oauth.client(read, id))
 
-    async def client(self, id: str, own_hosts: tuple[str, ...]) -> OAuthClient | None:
+    async def keep_client(self, id: str) -> None:
+        """A person sees what a client asks for, so it stays known until they have decided."""
+        await self._database.change(lambda change: oauth.keep_client(change, id))
+
+    async def client(self, id: str, own_hosts: tuple[str, ...], address: str) -> OAuthClient | None:
         """The client with this id. If the id is the address of a metadata document, the document is read."""
         known = await self.known_client(id)
         if not id.startswith("https://"):
             return known
         if known and known.saved_at and now() - known.saved_at < DOCUMENT_LASTS:
             return known
-        client = await oauth_clients.read_document(id, own_hosts)
+        client = await oauth_clients.read_document(id, own_hosts, address)
         if client:
-            await self.register(client)
+            await self.register(client, address)
         return client
 
     # People let applications in

@@ -2,7 +2,7 @@
 
 A client whose id is an https address says there who it is (client ID metadata document). Everybody can make the server
 read an address, so it reads little: from public hosts, without redirects, a few kilobytes in a few seconds, and few
-addresses at once. Addresses that failed are not read again for a minute.
+addresses at once, fewer still for one caller. Addresses that failed are not read again for a minute.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from palaver.settings import LOOPBACK
 
 LARGEST = 16 * 1024
 SECONDS = 5.0
-MOST_AT_ONCE = 4
+MOST_AT_ONCE, MOST_OF_ONE_CALLER = 16, 2
 PAUSE_SECONDS = 60.0
 MOST_FAILURES = 1_000
 LONGEST_NAME = 80
 MOST_REDIRECT_URIS = 20
 
-_running = 0
+_running: list[str] = []
+"""The addresses of the callers whose documents are being read."""
 _failed: dict[str, float] = {}
 
 
-async def read_document(url: str, own_hosts: tuple[str, ...]) -> OAuthClient | None:
+async def read_document(url: str, own_hosts: tuple[str, ...], caller: str) -> OAuthClient | None:
     """The client that the document at this address describes. None if there is no valid document."""
-    global _running
-    if not is_document_address(url) or _running >= MOST_AT_ONCE:
+    if not is_document_address(url) or len(_running) >= MOST_AT_ONCE or _running.count(caller) >= MOST_OF_ONE_CALLER:
         return None
     if time.monotonic() - _failed.get(url, -PAUSE_SECONDS) < PAUSE_SECONDS:
         return None
-    _running += 1
+    _running.append(caller)
     try:
         async with asyncio.timeout(SECONDS):
             client = client_of(url, await _download(url, frozenset(host.lower() for host in own_hosts)))
     except (TimeoutError, PalaverError):
         client = None
     finally:
-        _running -= 1
+        _running.remove(caller)
     if client is None:
         if len(_failed) >= MOST_FAILURES:
             _failed.clear()

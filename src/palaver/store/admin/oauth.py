@@ -28,9 +28,11 @@ LEEWAY = timedelta(minutes=1)
 was made. Some clients, refused in between, do not refresh the token but ask the person again."""
 REFRESH_LASTS = timedelta(days=30)
 CLIENT_LASTS = timedelta(days=90)
-"""How long a client is kept that nobody has let in."""
+"""How long a client is kept after it registered or got tokens."""
+CONSENT_LASTS = timedelta(hours=1)
+"""How long a client is kept after a person has seen what it asks for."""
 MOST_CLIENTS = 1_000
-"""How many clients are kept that nobody has let in."""
+"""How many clients are kept that nobody uses."""
 
 
 def _hash(secret: str) -> str:
@@ -40,12 +42,21 @@ def _hash(secret: str) -> str:
 # Clients
 
 
-def save_client(change: Change, client: OAuthClient) -> None:
-    """Store a client. Clients that nobody has let in are removed when they are old or too many."""
+def save_client(change: Change, client: OAuthClient, address: str) -> None:
+    """Store a client. Clients that nobody uses are removed when they are old or too many.
+
+    Each address has the same share of them, so one that registers many only loses its own.
+    """
     at = now()
-    change.run("delete_old_oauth_clients", before=micros(at - CLIENT_LASTS), most=MOST_CLIENTS - 1)
+    before = micros(at - CLIENT_LASTS)
+    change.run("delete_old_oauth_clients", now=micros(at), before=before, most=MOST_CLIENTS - 1)
     uris = orjson.dumps(client.redirect_uris).decode()
-    change.run("save_oauth_client", id=client.id, name=client.name, redirect_uris=uris, at=micros(at))
+    change.run("save_oauth_client", id=client.id, name=client.name, redirect_uris=uris, at=micros(at), address=address)
+
+
+def keep_client(change: Change, id: str, lasts: timedelta = CONSENT_LASTS) -> None:
+    """A person deals with a client, so it is not removed."""
+    change.run("keep_oauth_client", id=id, until=micros(now() + lasts))
 
 
 def client(read: Reader, id: str) -> OAuthClient | None:
@@ -182,7 +193,7 @@ def exchange(change: Change, found: OAuthSecret, scopes: list[TokenScope]) -> Is
         return None
     change.run("delete_old_oauth_secrets", grant_id=grant.id, now=micros(at))
     change.run("extend_oauth_grant", id=grant.id, at=micros(at), expires_at=micros(at + REFRESH_LASTS))
-    change.run("touch_oauth_client", id=grant.client_id, at=micros(at))
+    keep_client(change, grant.client_id, CLIENT_LASTS)
     access = _add_secret(change, "access", grant.id, scopes, at + ACCESS_LASTS + LEEWAY)
     refresh = _add_secret(change, "refresh", grant.id, grant.scopes, at + REFRESH_LASTS)
     return IssuedTokens(access, refresh, scopes, int(ACCESS_LASTS.total_seconds()))

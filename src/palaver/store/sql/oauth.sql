@@ -1,24 +1,25 @@
 -- name: save_oauth_client  store a client, or what it says of itself now
-INSERT INTO oauth_clients (id, name, redirect_uris, saved_at, used_at)
-VALUES (:id, :name, :redirect_uris, :at, :at)
+INSERT INTO oauth_clients (id, name, redirect_uris, saved_at, used_at, address)
+VALUES (:id, :name, :redirect_uris, :at, :at, :address)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, redirect_uris = excluded.redirect_uris,
     saved_at = excluded.saved_at, used_at = excluded.used_at;
 
 -- name: oauth_client  one client
 SELECT * FROM oauth_clients WHERE id = :id;
 
--- name: touch_oauth_client  store when a client was used
-UPDATE oauth_clients SET used_at = :at WHERE id = :id;
+-- name: keep_oauth_client  a person deals with a client, so it is not removed until then
+UPDATE oauth_clients SET kept_until = :until WHERE id = :id AND kept_until < :until;
 
--- name: delete_old_oauth_clients  remove clients that nobody has let in: old ones, and those beyond the newest :most
-DELETE FROM oauth_clients
-WHERE id NOT IN (SELECT client_id FROM oauth_grants)
-  AND (used_at <= :before OR used_at < (
-    SELECT min(used_at) FROM (
-        SELECT used_at FROM oauth_clients WHERE id NOT IN (SELECT client_id FROM oauth_grants)
-        ORDER BY used_at DESC LIMIT :most
-    ) AS newest
-  ));
+-- name: delete_old_oauth_clients  remove clients that nobody uses: old ones, and those beyond :most; the addresses with most lose theirs first
+DELETE FROM oauth_clients WHERE id IN (
+    SELECT id FROM (
+        SELECT id, used_at, row_number() OVER (ORDER BY place, used_at DESC) AS rank FROM (
+            SELECT id, used_at, row_number() OVER (PARTITION BY address ORDER BY used_at DESC) AS place
+            FROM oauth_clients WHERE kept_until <= :now AND id NOT IN (SELECT client_id FROM oauth_grants)
+        ) AS placed
+    ) AS ranked
+    WHERE used_at <= :before OR rank > :most
+);
 
 -- name: insert_oauth_grant  store a connected application
 INSERT INTO oauth_grants (id, client_id, token_id, application, agent_id, agent, scopes, resource, created_at, expires_at)
