@@ -459,6 +459,21 @@ def test_nobody_changes_an_agent_they_are_not(human: Key, agent: Key, other_agen
 
 
 FOREIGN = ["evil.example", "evil.example:39765", "127.0.0.1.evil.example", "localhost.evil.example", "8.8.8.8", ""]
+BROKEN = [
+    "localhost:port",
+    "localhost:",
+    "localhost:99999",
+    "localhost:80:80",
+    "localhost/",
+    "ann@localhost",
+    "[localhost]",
+    "::1",
+    "[",
+    "[::1",
+    "[::1]evil.example",
+    "[::1]:80x",
+    "localhost evil.example",
+]
 
 
 @pytest.mark.parametrize("host", FOREIGN)
@@ -466,6 +481,22 @@ FOREIGN = ["evil.example", "evil.example:39765", "127.0.0.1.evil.example", "loca
 def test_a_foreign_host_is_refused(guarded: Server, human: Key, path: str, host: str):
     response = human.api.get(path, headers={"host": host})
     assert response.status_code in ((403, 400) if host == "" else (403,))
+
+
+@pytest.mark.parametrize("host", BROKEN)
+def test_a_broken_host_or_origin_is_refused_at_every_door(human: Key, host: str):
+    for path in ("/", "/healthz", "/api/threads", "/mcp", "/sse", "/events", "/authorize"):
+        assert human.api.get(path, headers={"host": host}).status_code == 403, path
+        assert human.api.get(path, headers={"origin": f"http://{host}"}).status_code == 403, path
+    for path in ("/mcp", "/messages/", "/register", "/token", "/api/threads"):
+        assert human.api.post(path, json={}, headers={"host": host}).status_code == 403, path
+        assert human.api.post(path, json={}, headers={"origin": f"http://{host}"}).status_code == 403, path
+
+
+def test_a_request_names_one_origin(guarded: Server, human: Key):
+    own = ("origin", guarded.url)
+    assert human.api.get("/api/threads", headers=[own]).status_code == 200
+    assert human.api.get("/api/threads", headers=[own, ("origin", "http://evil.example")]).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -553,8 +584,18 @@ def test_a_site_that_was_allowed_by_name_may_use_the_server(api: httpx.Client, t
             assert api.get("/api/threads", headers={"origin": origin}).status_code == 403
 
 
-@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Origin": "null"}])
-def test_a_foreign_websocket_is_refused(guarded: Server, human: Key, headers: dict[str, str]):
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Host": "evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://["},
+        {"Host": "localhost:port"},
+        {"Host": "[::1]evil.example"},
+    ],
+)
+def test_a_foreign_or_broken_websocket_is_refused(guarded: Server, human: Key, headers: dict[str, str]):
     import socket
 
     sent = {

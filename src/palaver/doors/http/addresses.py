@@ -1,4 +1,4 @@
-"""The address of a caller, for limits that each caller has for itself."""
+"""Host names in headers, and the address of a caller for limits that each caller has for itself."""
 
 from __future__ import annotations
 
@@ -10,6 +10,30 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from palaver.settings import Settings
+
+_HOST = re.compile(r"([a-z0-9_.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def split_host(text: str) -> tuple[str, int | None] | None:
+    """The name and the port in a Host header: '[::1]:80' is ('::1', 80). None if it is not a valid one."""
+    found = _HOST.fullmatch(text.lower())
+    name, port = (found[1].strip("[]"), found[2] and int(found[2])) if found else ("", None)
+    with suppress(ValueError):
+        if found and found[1].startswith("["):
+            ipaddress.IPv6Address(name)
+        if name and (port or 0) < 65_536:
+            return name, port
+    return None
+
+
+def split_origin(text: str) -> tuple[str, int] | None:
+    """The name and the port in an Origin header. None if it is not a valid one, or not of the web."""
+    scheme, _, rest = text.lower().partition("://")
+    if scheme not in DEFAULT_PORTS or (host := split_host(rest)) is None:
+        return None
+    name, port = host
+    return name, DEFAULT_PORTS[scheme] if port is None else port
 
 
 def address_of(scope: Scope, settings: Settings) -> str:

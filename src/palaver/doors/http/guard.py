@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from palaver.app import App, LoginEnded
 from palaver.doors.authentication import Requester, authenticate, bearer_token
+from palaver.doors.http.addresses import DEFAULT_PORTS, split_host, split_origin
 from palaver.doors.http.login import requester_with_cookie
 from palaver.doors.mcp import unavailable
 from palaver.doors.oauth import metadata
@@ -106,7 +107,7 @@ class Guard:
         if len(headers.getlist("host")) > 1 or not (is_probe or self._is_served(host)):
             raise Forbidden("This host name is not allowed. Add it to PALAVER_ALLOWED_HOSTS.")
         origin = headers.get("origin")
-        if origin is not None and not self._is_ours(origin, host):
+        if origin is not None and (len(headers.getlist("origin")) > 1 or not self._is_ours(origin, host)):
             raise Forbidden("Requests from this origin are not allowed.")
         changes_something = scope.get("method", "GET") not in ("GET", "HEAD", "OPTIONS")
         if origin is None and changes_something and headers.get("sec-fetch-site", "none") not in OWN_PAGES:
@@ -141,7 +142,7 @@ class Guard:
         return challenge
 
     def _serves(self, host: str) -> bool:
-        name = _host_name(host)
+        name, _ = split_host(host) or ("", None)
         if self._accepts_any_address:
             with contextlib.suppress(ValueError):
                 ipaddress.ip_address(name)  # an IP address cannot be redirected by DNS
@@ -153,13 +154,10 @@ class Guard:
 
         Pages from another port of this machine belong to another program.
         """
-        parts = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        site, own = split_origin(origin), split_origin(f"{origin.partition(':')[0]}://{host}")
+        if site is None or own is None:
             return False
-        site, own = _with_port(parts.netloc, parts.scheme), _with_port(host.strip(), parts.scheme)
-        is_own_port = site.rpartition(":")[2] == own.rpartition(":")[2]
-        is_own_name = _host_name(site) in self._names | {_host_name(own)}
-        return site in self._sites or (is_own_port and is_own_name)
+        return site in self._sites or (site[1] == own[1] and site[0] in self._names | {own[0]})
 
 
 def path_for_logs(path: str) -> str:
@@ -215,34 +213,15 @@ class _Response:
 
 
 def known_hosts(settings: Settings) -> set[str]:
-    own = {settings.host, *settings.allowed_hosts, *LOOPBACK}
-    if settings.public_url:
-        own.add(urlsplit(settings.public_url).netloc)
-    return {_host_name(host) for host in own}
+    own = [settings.host, *settings.allowed_hosts, urlsplit(settings.public_url).netloc]
+    return {*LOOPBACK, *((split_host(host) or (host.lower(),))[0] for host in own if host)}
 
 
-def known_sites(settings: Settings) -> set[str]:
+def known_sites(settings: Settings) -> set[tuple[str, int]]:
     """Hosts with ports whose pages may use this server: the public URL and the allowed hosts."""
-    sites = {_with_port(host, scheme) for host in settings.allowed_hosts for scheme in ("http", "https")}
-    if settings.public_url:
-        parts = urlsplit(settings.public_url)
-        sites.add(_with_port(parts.netloc, parts.scheme))
-    return sites
-
-
-def _with_port(netloc: str, scheme: str) -> str:
-    """'Example.com' with https is 'example.com:443'."""
-    given = netloc.lower().rpartition("@")[2]
-    has_port = re.search(r":[0-9]+$", given) is not None
-    return given if has_port else f"{given}:{443 if scheme == 'https' else 80}"
-
-
-def _host_name(host: str) -> str:
-    """The host without its port, in lower case: '[::1]:80' is '::1'."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
+    public = urlsplit(settings.public_url)
+    sites = [f"{scheme}://{host}" for host in settings.allowed_hosts for scheme in DEFAULT_PORTS]
+    return {found for site in [*sites, f"{public.scheme}://{public.netloc}"] if (found := split_origin(site))}
 
 
 async def refuse(problem: PalaverError, max_body: int, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from palaver.doors.http.addresses import DEFAULT_PORTS, split_host
 from palaver.model.admin.oauth import EVERYTHING, MCP_RESOURCES
 from palaver.settings import Settings
 
@@ -19,13 +19,11 @@ USUAL_SCOPES = ["read", "write"]
 """The scopes an application gets that asks for none. No MCP tool needs admin."""
 ALL_SCOPES = ["read", "write", "admin"]
 
-_HOST = re.compile(r"[a-z0-9.-]+(:[0-9]+)?|\[[0-9a-f:.]+\](:[0-9]+)?")
-
 
 def base_url(settings: Settings, scheme: str, headers: Mapping[str, str]) -> str:
     """The address of this server: the public URL, or the one that the client used. Its host was checked."""
     host = headers.get("host", "").lower()
-    if settings.public_url or not _HOST.fullmatch(host):
+    if settings.public_url or split_host(host) is None:
         return settings.base_url
     return f"{scheme}://{host}"
 
@@ -40,7 +38,7 @@ def resource_of(base: str, address: str | None) -> str | None:
 
 def _origin(address: str) -> tuple[str, str | None, int | None]:
     parts = urlsplit(address)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def protected_resource(base: str, resource: str) -> dict[str, Any]:
