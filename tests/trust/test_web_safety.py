@@ -221,6 +221,22 @@ def test_the_log_tells_of_requests_and_not_of_what_was_said(tmp_path: Path):
     assert "plv_" not in said
 
 
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_nobody_forges_a_line_of_the_log_or_controls_a_terminal_with_it(tmp_path: Path, format: str):
+    forged = "2026-01-01 00:00:00,000 INFO palaver: all is well"
+    signs = "%0a%0d%1b%5b2J%c2%9b%e2%80%ae%e2%80%a8" + forged
+    starting = start_server(tmp_path, PALAVER_LOG_LEVEL="info", PALAVER_LOG_FORMAT=format)
+    with starting as server, server.client() as api:
+        assert api.get(f"/{signs}").status_code == 404
+        assert api.post(f"/messages/?session_id={signs}", json={}).status_code == 400
+        api.get("/the-end")
+        eventually(lambda: "/the-end" in server.said())
+        said = server.said()
+    assert said.count("all is well") >= 2
+    assert not any(line.startswith(forged) for line in said.splitlines())
+    assert not [sign for sign in "\r\x1b\x9b\u202e\u2028" if sign in said]
+
+
 def test_not_even_a_debug_log_has_tokens_or_questions_of_websocket_users(tmp_path: Path):
     sought = word("sought")
     with start_server(tmp_path, PALAVER_LOG_LEVEL="debug") as server:

@@ -1,4 +1,7 @@
-"""Server log, as text or JSON lines. It never contains message text."""
+"""Server log, as text or JSON lines. It never contains message text.
+
+Characters that control a terminal or begin a line are escaped: callers choose paths and names that are logged.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,20 @@ from typing import Any
 from palaver.settings import Settings
 
 
+def visible(text: str) -> str:
+    """Text in one line, with characters that are not printed as escapes: a line feed is backslash and n."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+class TextFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{self.formatTime(record)} {record.levelname} {record.name}: {visible(record.getMessage())}"
+        trace = self.formatException(record.exc_info).split("\n") if record.exc_info else ()
+        return "\n    ".join([line, *map(visible, trace)])  # indented: an error can contain text of callers too
+
+
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -18,7 +35,7 @@ class JsonFormatter(logging.Formatter):
         line |= getattr(record, "facts", {})
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return json.dumps(line)
 
 
 def library_level(settings: Settings) -> str:
@@ -29,14 +46,13 @@ def library_level(settings: Settings) -> str:
 def config(settings: Settings) -> dict[str, Any]:
     """Configuration for `logging.config`. All logs go to standard error."""
     level = settings.log_level.upper()
-    plain = {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}
+    formatter = "JsonFormatter" if settings.log_format == "json" else "TextFormatter"
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {
-            "own": {"()": "palaver.doors.http.logs.JsonFormatter"} if settings.log_format == "json" else plain
-        },
+        "formatters": {"own": {"()": f"palaver.doors.http.logs.{formatter}"}},
         "handlers": {"own": {"class": "logging.StreamHandler", "formatter": "own"}},
+        "root": {"handlers": ["own"], "level": "WARNING"},  # libraries log what callers sent, too
         "loggers": {
             "palaver": {"handlers": ["own"], "level": level, "propagate": False},
             "uvicorn": {"handlers": ["own"], "level": library_level(settings).upper(), "propagate": False},
