@@ -5,14 +5,27 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from tests.conftest import Engine
-from tests.helpers import PATIENCE, Mcp, Server, Thread, environment, palaver_command, start_server, word
+from tests.faults.press import rss
+from tests.helpers import (
+    PATIENCE,
+    Mcp,
+    Server,
+    Thread,
+    environment,
+    eventually,
+    palaver_command,
+    start_server,
+    word,
+)
 from tests.mcp_clients import Websocket, through
+from tests.trust.people import Key
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
@@ -319,3 +332,74 @@ def test_the_longest_idle_session_makes_room_and_goes_on_when_its_client_does(en
         thread = api.get("/api/threads").json()["threads"][0]["id"]
         for client, agent in zip(clients, agents, strict=True):
             assert client.call("msg_post", thread_id=thread, content="still here", verbose=True)["author_id"] == agent
+
+
+COUNTED = """
+from palaver.doors.mcp import sessions
+sessions.MAX_SESSIONS, sessions.MAX_OF_CALLER, sessions.MAX_BUSY = 4, 2, 3
+admit = sessions.ResumingSessionManager._admit
+def counted(self, scope):
+    made = admit(self, scope)
+    by_caller = [key[:2] for key in self._sessions]
+    print("kept", len(by_caller), max(map(by_caller.count, by_caller), default=0), flush=True)
+    return made
+sessions.ResumingSessionManager._admit = counted
+"""
+
+
+def test_a_caller_and_all_callers_together_have_few_sessions_in_memory(engine: Engine, tmp_path: Path):
+    with start_server(tmp_path, before=COUNTED, PALAVER_AUTH="token", PALAVER_DATABASE_URL=engine.fresh()) as server:
+        keys = [Key(server, name=name) for name in ("ann", "bob", "cy")]
+        clients = [key.mcp for _ in range(4) for key in keys]
+        for client in clients:
+            assert client.call("thread_list")["threads"] == []
+        kept = [tuple(map(int, line.split()[1:])) for line in server.said().splitlines() if line.startswith("kept ")]
+    assert len(kept) > len(clients)
+    assert max(total for total, _ in kept) == 3  # and the one that is made
+    assert max(most for _, most in kept) == 1
+
+
+def test_a_session_with_an_open_request_is_not_dropped(engine: Engine, tmp_path: Path):
+    url = engine.fresh()
+    with (
+        start_server(tmp_path, before=COUNTED, PALAVER_DATABASE_URL=url) as server,
+        server.client() as api,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        thread = Thread(api)
+        waiting = [Mcp(server.client()) for _ in range(3)]
+        answers = [threads.submit(one.call, "msg_wait", thread_id=thread.id, timeout_ms=50_000) for one in waiting]
+
+        def is_refused() -> bool:
+            """The three are open: there is no room for another one."""
+            about: dict[str, Any] = {
+                "clientInfo": {"name": "t", "version": "1"},
+                "capabilities": {},
+                "protocolVersion": "2025-11-25",
+            }
+            refused = api.post("/mcp", json=body("initialize", **about), headers=ACCEPT)
+            return refused.status_code == 503
+
+        eventually(is_refused)
+        posted = thread.post("hello")
+        assert [one.result()["messages"][0]["id"] for one in answers] == [posted["id"]] * 3
+        assert Mcp(api).call("thread_list")["threads"]
+
+
+def test_an_idle_session_keeps_neither_its_last_request_nor_its_last_answer(engine: Engine, tmp_path: Path):
+    with start_server(tmp_path, PALAVER_DATABASE_URL=engine.fresh()) as server, server.client() as api:
+        thread, text = Thread(api), "x" * 900_000
+        message = thread.post(text)["id"]
+
+        def use_sessions(count: int) -> float:
+            for _ in range(count):
+                assert Mcp(api).call("msg_get", message_id=message)["content"] == text
+                assert (
+                    Mcp(api)
+                    .refused("msg_get", message_id=message, surprise=text)["error"]
+                    .startswith("Unknown argument")
+                )
+            return rss(server)
+
+        before = use_sessions(10)
+        assert use_sessions(50) - before < 40  # megabytes; each text is almost one

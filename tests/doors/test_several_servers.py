@@ -163,6 +163,18 @@ def test_an_mcp_session_that_was_ended_on_one_server_is_not_continued_by_another
         assert one.post("/mcp", json=asked, headers=client.headers).status_code == 404
 
 
+@pytest.mark.parametrize("ending", [0, 1])
+def test_all_servers_know_at_once_that_an_mcp_session_has_ended(clients: list[httpx.Client], ending: int):
+    client = Mcp(clients[0])
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    for one in clients:  # both have it in memory now
+        assert one.post("/mcp", json=asked, headers=client.headers).status_code == 200
+    assert clients[ending].request("DELETE", "/mcp", headers=client.headers).status_code == 200
+    for one in clients:
+        assert one.post("/mcp", json=asked, headers=client.headers).status_code == 404
+        assert one.request("DELETE", "/mcp", headers=client.headers).status_code == 404
+
+
 def test_any_server_can_end_an_mcp_session(clients: list[httpx.Client]):
     client = Mcp(clients[0])
     assert clients[1].request("DELETE", "/mcp", headers=client.headers).status_code == 200

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -228,6 +229,49 @@ def test_a_session_belongs_to_the_token_that_opened_it(human: Key, agent: Key):
         headers={k: v for k, v in session.headers.items() if k != "authorization"},
     )
     assert response.status_code in (401, 403, 404)
+
+
+def asked_with(key: Key, method: str, session_id: str) -> tuple[int, str]:
+    """The whole answer to a request with a session id."""
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "bus_get_config", "arguments": {}}}
+    headers = {"accept": "application/json, text/event-stream", "mcp-session-id": session_id}
+    answer = key.api.request(method, "/mcp", json=asked if method == "POST" else None, headers=headers)
+    return answer.status_code, answer.text.replace(session_id, "ID")
+
+
+def test_a_session_id_of_another_workspace_is_answered_like_an_unknown_one(human: Key, stranger: Key):
+    def theirs(*, ended: bool) -> str:
+        session = stranger.mcp
+        if ended:
+            assert stranger.api.request("DELETE", "/mcp", headers=session.headers).status_code == 200
+        return str(session.headers["mcp-session-id"])
+
+    for methods in (["POST", "POST", "DELETE", "POST"], ["DELETE", "DELETE", "POST"]):
+        answers = [
+            [asked_with(human, method, session_id) for method in methods]
+            for session_id in (uuid4().hex, theirs(ended=False), theirs(ended=True))
+        ]
+        assert answers[0] == answers[1] == answers[2]
+        assert {status for status, _ in answers[0]} == {200, 404}
+
+
+def test_what_others_do_with_a_session_id_does_not_touch_the_session_of_that_id(human: Key, stranger: Key):
+    session = stranger.mcp
+    for method in ("POST", "DELETE", "POST", "DELETE"):
+        asked_with(human, method, session.headers["mcp-session-id"])
+        assert session.call("bus_get_config")
+
+
+def test_a_session_of_the_old_transport_is_answered_to_others_like_an_unknown_one(human: Key, stranger: Key):
+    with stranger.api.stream("GET", "/sse") as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "event: endpoint"
+        address = next(lines).removeprefix("data: ")
+        body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        theirs = human.api.post(address, json=body)
+        unknown = human.api.post(f"/messages/?session_id={uuid4().hex}", json=body)
+        assert (theirs.status_code, theirs.text) == (unknown.status_code, unknown.text) == (404, unknown.text)
+        assert stranger.api.post(address, json=body).status_code == 202
 
 
 # Scopes

@@ -26,7 +26,8 @@ async def begin(here: Workspace, session_id: str, token_id: str | None, params: 
 
 async def end(here: Workspace, session_id: str, token_id: str | None) -> None:
     """The client has ended a session: no server continues it."""
-    await here.store_soon(lambda change: mcp_sessions.end(change, session_id, token_id))
+    with suppress(PalaverError):
+        await here.change(lambda change: mcp_sessions.end(change, session_id, token_id))
 
 
 async def find(here: Workspace, session_id: str) -> McpSession | None:

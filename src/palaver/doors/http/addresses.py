@@ -17,13 +17,13 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 def split_host(text: str) -> tuple[str, int | None] | None:
     """The name and the port in a Host header: '[::1]:80' is ('::1', 80). None if it is not a valid one."""
-    found = _HOST.fullmatch(text.lower())
-    name, port = (found[1].strip("[]"), found[2] and int(found[2])) if found else ("", None)
+    if (found := _HOST.fullmatch(text.lower())) is None:
+        return None
+    name, port = found[1].strip("[]"), int(found[2]) if found[2] else None
     with suppress(ValueError):
-        if found and found[1].startswith("["):
+        if found[1].startswith("["):
             ipaddress.IPv6Address(name)
-        if name and (port or 0) < 65_536:
-            return name, port
+        return (name, port) if (port or 0) < 65_536 else None
     return None
 
 

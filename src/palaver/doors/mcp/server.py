@@ -74,18 +74,12 @@ class McpDoor(McpRequests):
                 scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"mcp-session-id"]}
                 send = _storing_session(scope, opening, send)
             receive = _replay(first, receive)
-        session_id = header_of(scope, b"mcp-session-id")
-        if session_id and scope["method"] != "DELETE":
-            await self._manager.resume(session_id, scope)
-        requester: Requester = scope["palaver.requester"]
-        if scope["method"] == "DELETE" and session_id:
-            await self._manager.prepare_end(session_id, scope)
         if scope["method"] != "POST":
             await self._manager.asgi_app(scope, receive, send)
-            if session_id:  # most clients close their stream when they exit
+            if session_id := header_of(scope, b"mcp-session-id"):  # most clients close their stream when they exit
                 has_ended = scope["method"] == "DELETE"
                 release = identity.end_connection if has_ended else identity.pause_connection
-                await release_agent(requester, identity.connection_key(session_id), release)
+                await release_agent(scope["palaver.requester"], identity.connection_key(session_id), release)
             return
         async with json_if_large(send) as sending:
             await self._manager.asgi_app(scope, receive, sending)

@@ -2,8 +2,12 @@
 
 The SDK keeps sessions in memory and answers 404 to unknown session ids. Many clients do not recover from that
 (modelcontextprotocol/python-sdk#1676, modelcontextprotocol/typescript-sdk#1476). So the server resumes an unknown id:
-it repeats the handshake with itself, and the session continues under its id. The database knows how a session began
-(`operations/mcp_sessions.py`) and its agent (`operations/identity.py`).
+it repeats the handshake with itself, and the session continues under its id. The database knows how a session began and
+whether its client has ended it (`operations/mcp_sessions.py`), and its agent (`operations/identity.py`). It is asked at
+every request, because another server may have ended the session.
+
+Each workspace has session ids of its own: an id of another one is answered like an id that nobody uses. In a workspace
+a session belongs to the token that began it.
 """
 
 from __future__ import annotations
@@ -11,14 +15,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
+from contextvars import Context
 from math import inf
 from typing import Any
 
+import anyio
+import mcp_types as types
 import orjson
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, AuthorizationContext, authorization_context
 from mcp.server.streamable_http import StreamableHTTPServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager, _error_response
+from mcp.shared.message import SessionMessage
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from palaver.doors.authentication import Requester
@@ -28,97 +37,135 @@ FALLBACK_VERSION = "2025-06-18"
 """The protocol version of a client that sends no mcp-protocol-version header."""
 MAX_SESSIONS = 1_000
 """Maximum number of sessions in memory. A new one then replaces the one that has been idle longest."""
-MAX_ENDED = 10_000
-"""Number of ended session ids that are remembered."""
+MAX_OF_CALLER = 250
+"""The same for the sessions of one caller."""
+MAX_BUSY = 1_000
+"""Sessions with an open request are not replaced. A caller with this many gets no further one."""
 _SESSION_ID = re.compile(r"[!-~]{8,128}")
+
+SessionKey = tuple[str, str | None, str]
+"""Workspace, token id and session id."""
 
 
 class ResumingSessionManager(StreamableHTTPSessionManager):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._ended: OrderedDict[str, None] = OrderedDict()
-        self._resuming: dict[str, asyncio.Lock] = {}
+        self._sessions: OrderedDict[SessionKey, StreamableHTTPServerTransport] = OrderedDict()
+        """The sessions in memory, the one that was used last at the end."""
+        self._resuming: dict[SessionKey, asyncio.Lock] = {}
 
-    async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await super()._handle_request(scope, receive, send)
+    async def _handle_stateful_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         session_id = header_of(scope, b"mcp-session-id")
-        if scope["method"] == "DELETE" and session_id and session_id not in self._server_instances:
-            self._ended[session_id] = None  # from now on its id gets a 404, as the protocol requires
-            while len(self._ended) > MAX_ENDED:
-                self._ended.popitem(last=False)
+        if session_id is not None and scope["method"] == "DELETE":
+            response = await self._end(session_id, scope)
+            await response(scope, receive, send)
+            return
+        transport = self._admit(scope) if session_id is None else await self._find(session_id, scope)
+        if isinstance(transport, Response):
+            await transport(scope, receive, send)
+            return
+        if session_id is None:
+            self._sessions[_key(scope, transport.mcp_session_id)] = transport
+            await self._serve_opening_request(transport, scope, receive, send)
+        else:
+            await transport.handle_request(scope, receive, send)
+        _release_messages(transport)
 
-    def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        if len(self._server_instances) >= MAX_SESSIONS:
-            # Drop the session that has been idle longest. Its client can resume it.
-            idle = [  # a session that is being served has an infinite deadline
-                (transport.idle_scope.deadline, id)
-                for id, transport in self._server_instances.items()
-                if transport.idle_scope is not None and transport.idle_scope.deadline < inf
-            ]
-            if idle:
-                _, id = min(idle)
-                self._session_owners.pop(id, None)
-                scope = self._server_instances.pop(id).idle_scope
-                assert scope is not None
-                scope.cancel()
-        return super()._admit_session(requestor)
+    def _admit(self, scope: Scope) -> StreamableHTTPServerTransport | Response:
+        """A new session, or the answer that refuses it. Idle ones make room: their clients can resume them."""
+        own = [key for key in self._sessions if key[:2] == _key(scope)[:2]]
+        dropped = self._drop_idle(own, len(own) + 1 - MAX_OF_CALLER)
+        self._drop_idle(list(self._sessions), len(self._sessions) + 1 - MAX_SESSIONS)
+        transport = super()._admit_session(None) if len(own) - dropped < MAX_BUSY else None
+        self._server_instances.clear()  # there the SDK would find sessions by their ids alone
+        return transport or _error_response("Too many open sessions. End some, then try again.", 503)
+
+    def _drop_idle(self, keys: Iterable[SessionKey], count: int) -> int:
+        """Drop so many of these sessions, the longest idle ones first. Returns how many were idle enough."""
+        dropped = 0
+        for key in keys:
+            idle_scope = self._sessions[key].idle_scope
+            # A session that is being served has an infinite deadline.
+            if dropped < count and idle_scope is not None and idle_scope.deadline < inf:
+                del self._sessions[key]
+                idle_scope.cancel()
+                dropped += 1
+        return dropped
 
     async def _discard_session(self, session_id: str, transport: StreamableHTTPServerTransport) -> None:
-        successor, owner = self._server_instances.get(session_id), self._session_owners.get(session_id)
+        for key in [key for key, one in self._sessions.items() if one is transport]:
+            del self._sessions[key]
         await super()._discard_session(session_id, transport)
-        if successor not in (None, transport):  # it was dropped, and then resumed under the same id
-            self._server_instances[session_id] = successor
-            if owner is not None:
-                self._session_owners[session_id] = owner
 
-    async def resume(self, session_id: str, scope: Scope) -> None:
-        """Create a session with this id, if it is unknown and the client did not end it."""
-        if session_id in self._server_instances:
-            return
-        version = header_of(scope, b"mcp-protocol-version")
-        is_handshake = version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
-        if session_id in self._ended or not is_handshake or not _SESSION_ID.fullmatch(session_id):
-            return
+    async def _find(self, session_id: str, scope: Scope) -> StreamableHTTPServerTransport | Response:
+        """The session with this id, or the answer that refuses it. An unknown one is created."""
+        if not _SESSION_ID.fullmatch(session_id):
+            return _error_response("Session not found", 404)
         requester: Requester = scope["palaver.requester"]
         begun = await mcp_sessions.find(requester.workspace, session_id)
+        key = _key(scope, session_id)
         if begun and (begun.opening is None or begun.token_id != requester.token_id):
-            return  # it has ended, or it belongs to another token
-        if begun:
-            await mcp_sessions.keep(requester.workspace, session_id)
-        else:
-            await mcp_sessions.begin(requester.workspace, session_id, requester.token_id, {})
-        lock = self._resuming.setdefault(session_id, asyncio.Lock())
-        async with lock:
-            if session_id not in self._server_instances:
-                await self._create(session_id, version or FALLBACK_VERSION, scope, (begun and begun.opening) or {})
-        self._resuming.pop(session_id, None)
+            if transport := self._sessions.get(key):
+                await self._discard_session(session_id, transport)
+            return _error_response("Session not found", 404)
+        found: StreamableHTTPServerTransport | Response | None = self._sessions.get(key)
+        if found:
+            self._sessions.move_to_end(key)
+            return found
+        async with self._resuming.setdefault(key, asyncio.Lock()):
+            found = self._sessions.get(key)
+            if found is None:
+                if begun:
+                    await mcp_sessions.keep(requester.workspace, session_id)
+                else:
+                    await mcp_sessions.begin(requester.workspace, session_id, requester.token_id, {})
+                found = await self._create(key, scope, (begun and begun.opening) or {})
+        self._resuming.pop(key, None)
+        return found
 
-    async def prepare_end(self, session_id: str, scope: Scope) -> None:
-        """The client ends a session. Another server may have begun it, and no server may continue it."""
+    async def _end(self, session_id: str, scope: Scope) -> Response:
+        """The client ends a session, which another server may have begun. No server continues it."""
         requester: Requester = scope["palaver.requester"]
         begun = await mcp_sessions.find(requester.workspace, session_id)
-        if begun and begun.opening is not None and begun.token_id == requester.token_id:
-            await self.resume(session_id, scope)
-            await mcp_sessions.end(requester.workspace, session_id, requester.token_id)
+        transport = self._sessions.get(_key(scope, session_id))
+        is_its_own = begun.token_id == requester.token_id if begun else transport is not None
+        if not is_its_own or (begun and begun.opening is None):
+            return _error_response("Session not found", 404)
+        await mcp_sessions.end(requester.workspace, session_id, requester.token_id)
+        if transport:
+            await self._discard_session(session_id, transport)
+        return Response(media_type="application/json")
 
-    async def _create(self, session_id: str, version: str, scope: Scope, opening: dict[str, Any]) -> None:
-        user = scope.get("user")
-        requestor = authorization_context(user) if isinstance(user, AuthenticatedUser) else None
-        async with self._session_creation_lock:
-            transport = self._admit_session(requestor)
-            if transport is None:
-                return
-            new_id = transport.mcp_session_id
-            assert new_id is not None
-            self._server_instances[session_id] = self._server_instances.pop(new_id)
-            if requestor is not None:
-                self._session_owners[session_id] = self._session_owners.pop(new_id)
-            transport.mcp_session_id = session_id
+    async def _create(
+        self, key: SessionKey, scope: Scope, opening: dict[str, Any]
+    ) -> StreamableHTTPServerTransport | Response:
+        transport = self._admit(scope)
+        if isinstance(transport, Response):
+            return transport
+        version, session_id = header_of(scope, b"mcp-protocol-version") or FALLBACK_VERSION, key[2]
+        transport.mcp_session_id = session_id
         # Without capabilities: an answer of the client might go to another server.
         params = {"clientInfo": {"name": "", "version": ""}, **opening, "protocolVersion": version, "capabilities": {}}
         await self._serve_opening_request(transport, *_own_request(scope, None, "initialize", params))
-        if session_id in self._server_instances:
+        if not transport.is_terminated:
             await transport.handle_request(*_own_request(scope, session_id, "notifications/initialized", None))
+            self._sessions[key] = transport
+        return transport  # one that was terminated answers 404
+
+
+def _key(scope: Scope, session_id: str | None = None) -> SessionKey:
+    requester: Requester = scope["palaver.requester"]
+    return requester.workspace.name, requester.token_id, session_id or ""
+
+
+def _release_messages(transport: StreamableHTTPServerTransport) -> None:
+    """Workaround: give the loops of the SDK a message that nobody gets. Each keeps the last message in a variable while
+    it waits for the next one, perhaps for an hour, and a message can have megabytes."""
+    nothing = SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id="", result={}))
+    for stream in (transport._write_stream, transport._read_stream_writer):
+        if stream is not None:
+            with suppress(anyio.WouldBlock, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                stream._inner.send_nowait((Context(), nothing))
 
 
 def _own_request(scope: Scope, session_id: str | None, method: str, params: Any) -> tuple[Scope, Receive, Send]:

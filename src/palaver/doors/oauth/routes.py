@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LARGEST = 32 * 1024
 MINUTE = 60.0
-REGISTRATIONS_A_MINUTE = 20
+REGISTRATIONS_A_MINUTE = 60
 """How many clients may register from one address."""
 MOST_ADDRESSES = 10_000
 """How many addresses are counted at once. The ones that registered longest ago are forgotten."""
