@@ -1236,13 +1236,54 @@ def test_verify_says_what_differs_and_reindex_puts_it_right(alone: Alone):
         {"agent": "bot", "file": "s-1.jsonl", "missing": 1, "extra": 3, "different": 1, "unreadable": 1},
         {"agent": "bot", "file": "s-2.jsonl", "missing": 0, "extra": 1, "different": 0, "unreadable": 0},
     ]
-    refused = alone.run("reindex")
-    assert (refused.exit_code, "--discard-missing" in refused.stderr) == (1, True)
-    assert len(alone.found("harbour")) == 7  # as before
+    kept = alone.run("reindex")
+    assert (kept.exit_code, kept.stdout) == (0, "8 turns are in the index.\n")
+    assert "1 line of transcripts cannot be read: bot/s-1.jsonl line 4." in kept.stderr
+    assert "4 turns are in the index and in no transcript" in kept.stderr
+    assert "(bot/s-2.jsonl, bot/s-1.jsonl)" in kept.stderr
+    assert len(alone.found("harbour")) == 7  # all that were there, but t-2 is a mooring now, and t-8 is new
+    assert alone.found("mooring") == ["t-2"]
+    assert alone.run("verify").exit_code == 1
     assert alone.run("reindex", "--discard-missing").stdout == "4 turns are in the index.\n"
     assert alone.found("harbour") == ["t-1", "t-5", "t-8"]
     assert [hit["content"] for hit in alone.hits("harbour 1")] == ["harbour 1"]
     assert alone.found("mooring") == ["t-2"]
+    assert alone.run("verify").exit_code == 0
+
+
+def test_a_damaged_line_or_file_stops_only_itself_in_a_rebuild(alone: Alone):
+    """What the index knows of it is the last copy, and stays; everything else is rebuilt."""
+    for session in ("torn", "flipped", "lost", "unreadable", "whole"):
+        for n in range(3):
+            alone.say(f"harbour {session} {n}", session, "--id", f"{session}-{n}")
+    torn, flipped, unreadable = (alone.folder / f"{name}.jsonl" for name in ("torn", "flipped", "unreadable"))
+    torn.write_bytes(torn.read_bytes()[:-30])
+    first, second, third = flipped.read_bytes().splitlines(keepends=True)
+    flipped.write_bytes(first + second.replace(b'"content"', b'"con\x00ent"') + third)
+    (alone.folder / "lost.jsonl").unlink()
+    unreadable.unlink()
+    unreadable.mkdir()
+    before = alone.found("harbour")
+
+    with alone.start() as server, server.client() as api:
+        done = alone.run("reindex")
+        assert (done.exit_code, done.stdout) == (0, "15 turns are in the index.\n")
+        places = "bot/flipped.jsonl line 2, bot/torn.jsonl line 3, bot/unreadable.jsonl line 1"
+        assert f"3 lines of transcripts cannot be read: {places}." in done.stderr
+        assert "8 turns are in the index and in no transcript" in done.stderr
+        assert all(f"bot/{name}.jsonl" in done.stderr for name in ("torn", "flipped", "lost", "unreadable"))
+        assert "whole.jsonl" not in done.stderr
+        assert sorted(hit["id"] for hit in Talk(api).all("harbour", limit=100)) == before
+    assert alone.run("verify").exit_code == 1
+    unreadable.rmdir()
+
+    repaired = alone.run("doctor", "--repair")
+    assert repaired.exit_code == 1
+    assert "wrote 1 turn to bot/torn.jsonl again, as the index had them" in repaired.stdout
+    assert "6 turns are in the index and in no transcript" in repaired.stdout
+    assert alone.found("harbour") == before
+    assert alone.run("reindex", "--discard-missing").stdout == "9 turns are in the index.\n"
+    assert alone.found("harbour") == [id for id in before if not id.startswith(("lost", "unreadable"))]
     assert alone.run("verify").exit_code == 0
 
 

@@ -157,14 +157,18 @@ def search(all_agents: bool, words: tuple[str, ...], **narrow: Any) -> None:
 def reindex(model: bool, discard_missing: bool) -> None:
     """Rebuild the index of sessions from their transcripts. Servers can keep working meanwhile.
 
-    Missing tables of the search index are created and filled too. If the index has turns that are in no transcript,
-    because a file is missing or truncated, nothing is changed: see --discard-missing.
+    Missing tables of the search index are created and filled too. Damaged lines are passed over and named. Turns that
+    the index has but no transcript has, because a file is missing or damaged, stay in the index and are reported.
+    --discard-missing drops them.
     """
     target = options.target_of(click.get_current_context())
     if model:
         output.say(f"Made the vectors of {asyncio.run(_embed(target)):,} passages.")
     else:
-        output.say(f"{asyncio.run(_reindex(target, discard_missing)):,} turns are in the index.")
+        rebuilt = asyncio.run(_reindex(target, discard_missing))
+        output.say(f"{rebuilt.turns:,} turns are in the index.")
+        for warning in rebuilt.warnings:
+            output.note(f"Warning: {warning}")
 
 
 async def _embed(target: Target) -> int:
@@ -178,7 +182,7 @@ async def _embed(target: Target) -> int:
             return await background.make_all(here, bar)
 
 
-async def _reindex(target: Target, discard_missing: bool) -> int:
+async def _reindex(target: Target, discard_missing: bool) -> session_index.Rebuilt:
     async with open_workspace(target) as (_, here):
         await repair.fill_index(here)
         files = list(here.transcripts.all())
@@ -212,6 +216,7 @@ def verify() -> None:
     if alone:
         raise PalaverError(
             f"{session_index.describe_missing(alone)} Restore the files (is a disk not mounted?). "
+            "'palaver doctor --repair' writes damaged lines again from the index; "
             "'palaver reindex --discard-missing' drops these turns instead."
         )
     if differ:

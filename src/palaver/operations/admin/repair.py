@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from palaver.errors import Conflict, PalaverError, Refused, Unavailable
+from palaver.errors import PalaverError, Refused, Unavailable
 from palaver.model.sessions import Owner
 from palaver.operations.sessions import session_index
 from palaver.settings import Settings
@@ -351,7 +351,12 @@ async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIt
     what = f"workspace {workspace.name}"
     damaged = []
     for path in workspace.transcripts.files():
-        if count := await asyncio.to_thread(workspace.transcripts.set_aside, path):
+        try:
+            count = await asyncio.to_thread(workspace.transcripts.set_aside, path)
+        except OSError as problem:
+            yield Repaired(what, f"{_name(path)} cannot be read ({problem.strerror})", is_whole=False)
+            continue
+        if count:
             damaged.append(path)
             aside = f"{path.parent.name}/{path.stem}.damaged"
             said = f"{_lines(count)} of {_name(path)} could not be read; kept in {aside}"
@@ -375,12 +380,10 @@ async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIt
                 yield Repaired(what, f"wrote {turns_said} to {_name(path)} again, as the index had them")
         before = await session_index.verify(workspace)
         if not all(difference.is_fine for difference in before):
-            try:
-                turns = await session_index.reindex(workspace, discard_missing=discard_missing)
-            except Conflict as problem:
-                yield Repaired(what, problem.message, is_whole=False)
-            else:
-                yield Repaired(what, f"rebuilt the index of sessions from the transcripts: {turns:,} turns")
+            rebuilt = await session_index.reindex(workspace, discard_missing=discard_missing)
+            yield Repaired(what, f"rebuilt the index of sessions from the transcripts: {rebuilt.turns:,} turns")
+            for said in rebuilt.warnings:
+                yield Repaired(what, said, is_whole=False)
     for said in await problems_of_uploads(workspace):
         yield Repaired(what, f"{said}; a backup may have them", is_whole=False)
 

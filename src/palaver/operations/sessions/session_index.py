@@ -27,6 +27,8 @@ INDEXED_AT_ONCE = 500
 """Turns in one change while catching up."""
 REINDEXED_AT_ONCE = 2_000
 """Turns in one change while rebuilding."""
+NAMED = 10
+"""How many files or lines a warning names."""
 TRIES, WAIT_SECONDS = 5, 0.1
 """How often a conflicting change is tried, and the wait in between."""
 
@@ -43,7 +45,7 @@ async def catch_up(workspace: Workspace, transcript: Transcript) -> int:
             start = await workspace.change(lambda change: sessions.reset_mark(change, owner, file))
         before = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
         lines = await asyncio.to_thread(_some_lines, workspace, transcript, start)
-        if not lines:
+        if not lines or lines[-1].end == start:  # nothing more can be read
             return done
         turns = [line.turn for line in lines if line.turn]
         step = partial(sessions.index, owner=owner, file=file, turns=turns, start=start, end=lines[-1].end)
@@ -148,44 +150,67 @@ Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a rebuild did. `kept`: turns that no transcript has, which stay in the index as they were."""
+
+    turns: int
+    kept: list[OnlyInIndex]
+    unreadable: list[str]
+    """The places of lines that cannot be read: 'bot/s-1.jsonl line 4'."""
+
+    @property
+    def warnings(self) -> list[str]:
+        found = []
+        if self.unreadable:
+            count = "1 line" if len(self.unreadable) == 1 else f"{len(self.unreadable):,} lines"
+            found.append(f"{count} of transcripts cannot be read: {_some_of(self.unreadable)}.")
+        if self.kept:
+            found.append(f"{describe_missing(self.kept)} {HOW_TO_GO_ON}")
+        return found
+
+
 async def reindex(
     workspace: Workspace, progress: Progress = lambda read: None, *, discard_missing: bool = False
-) -> int:
-    """Rebuild the index from the transcripts, in small changes, while the server runs. Returns the number of turns.
+) -> Rebuilt:
+    """Rebuild the index from the transcripts, in small changes, while the server runs.
 
-    No indexed turn disappears in between. If the index has turns that no transcript has, nothing is done. With
-    `discard_missing` these turns are saved in a folder of their own, then removed.
+    No indexed turn disappears in between. Lines that cannot be read are passed over. Turns that the index has and no
+    transcript has are kept. With `discard_missing` they are saved in a folder of their own, then removed.
     """
-    if alone := await only_in_index(workspace):
-        if not discard_missing:
-            raise Conflict(f"{describe_missing(alone)} {HOW_TO_GO_ON}")
+    alone = await only_in_index(workspace)
+    if discard_missing and alone:
         await asyncio.to_thread(workspace.keep_discarded, [(one.owner, one.session_id, one.turns) for one in alone])
-    done = 0
-    pieces = _pieces(workspace, await _transcripts(workspace, await _owners(workspace)))
+    kept = [] if discard_missing else alone
+    keep = {(one.owner.id, one.session_id): {turn.id for turn in one.turns} for one in kept}
+    done, unreadable = 0, []
+    pieces = _pieces(workspace, await _transcripts(workspace, await _owners(workspace)), keep)
     coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))
     while portion := await coming:
         coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))  # read on while these are written
         await _retry(workspace, partial(_put_pieces, workspace=workspace, pieces=portion))
         for piece in portion:
             done += len(piece.turns)
+            unreadable += piece.unreadable
             progress(piece.end - piece.start)
             if piece.is_last:
                 await _forget_deleted(workspace, piece.transcript, piece.ids, piece.stones)
                 if piece.transcript.size != piece.end:
                     await catch_up(workspace, piece.transcript)
-    dropped = {(one.owner.id, one.session_id) for one in alone}
+    dropped = {(one.owner.id, one.session_id) for one in alone} - keep.keys()
     for transcript, info in await _orphans(workspace):
-        is_deleted = info.session_id in await asyncio.to_thread(workspace.transcripts.tombstones, transcript.owner)
-        if is_deleted or (transcript.owner.id, info.session_id) in dropped:
+        owner, session = transcript.owner, (transcript.owner.id, info.session_id)
+        is_deleted = info.session_id in await asyncio.to_thread(workspace.transcripts.tombstones, owner)
+        if (is_deleted and session not in keep) or session in dropped:
             await forget(workspace, transcript, info.session_id)
-    return done
+    return Rebuilt(done + sum(len(one.turns) for one in kept), kept, unreadable)
 
 
 # Turns whose transcript is missing
 
 HOW_TO_GO_ON = (
-    "Nothing was changed. Restore the files (is a disk not mounted?), or pass --discard-missing to remove these turns "
-    "from the index. They are then saved in the folder 'discarded'."
+    "They were kept in the index. Restore the files (is a disk not mounted?), or pass --discard-missing to remove "
+    "these turns from the index. They are then saved in the folder 'discarded'."
 )
 
 
@@ -233,17 +258,20 @@ NO_TRANSCRIPT = "in no transcript"
 
 
 def describe_missing(alone: list[OnlyInIndex]) -> str:
-    count, first = sum(len(one.turns) for one in alone), alone[0]
+    count = sum(len(one.turns) for one in alone)
     turns = "1 turn is" if count == 1 else f"{count:,} turns are"
-    return (
-        f"{turns} in the index and {NO_TRANSCRIPT}: transcripts are missing or were cut short "
-        f"(first {first.owner.slug}/{first.file})."
-    )
+    files = _some_of([f"{one.owner.slug}/{one.file}" for one in alone])
+    return f"{turns} in the index and {NO_TRANSCRIPT}: transcripts are missing, damaged or were cut short ({files})."
+
+
+def _some_of(places: list[str]) -> str:
+    more = f" and {len(places) - NAMED:,} more" if len(places) > NAMED else ""
+    return ", ".join(places[:NAMED]) + more
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some turns of a transcript, with the ids of all turns read so far."""
+    """Some turns of a transcript, with the ids of all turns that were read so far or are to be kept."""
 
     transcript: Transcript
     turns: list[Turn]
@@ -252,24 +280,33 @@ class _Piece:
     is_last: bool
     ids: dict[str, set[str]]
     stones: dict[str, datetime]
+    unreadable: list[str]
 
 
-def _pieces(workspace: Workspace, transcripts: list[Transcript]) -> Iterator[_Piece]:
+def _pieces(
+    workspace: Workspace, transcripts: list[Transcript], keep: dict[tuple[str, str], set[str]]
+) -> Iterator[_Piece]:
     for transcript in transcripts:
         workspace.transcripts.close_torn_line(transcript)
         stones = workspace.transcripts.tombstones(transcript.owner)
         ids: dict[str, set[str]] = {}
-        lines, end, is_last = workspace.transcripts.lines(transcript), 0, False
+        name = f"{transcript.owner.slug}/{transcript.path.name}"
+        lines, end, is_last, total = workspace.transcripts.lines(transcript), 0, False, 0
         while not is_last:
-            some, turns = list(islice(lines, REINDEXED_AT_ONCE)), []
-            for turn in (line.turn for line in some if line.turn):
-                seen = ids.setdefault(turn.session_id, set())
-                if turn.id not in seen:  # of turns with the same id the first counts
-                    seen.add(turn.id)
-                    turns.append(turn)
+            some, turns, unreadable = list(islice(lines, REINDEXED_AT_ONCE)), [], []
+            for number, line in enumerate(some, total + 1):
+                if line.problem:
+                    unreadable.append(f"{name} line {number:,}")
+                if line.turn and line.turn.id not in (seen := ids.setdefault(line.turn.session_id, set())):
+                    seen.add(line.turn.id)  # of turns with the same id the first counts
+                    turns.append(line.turn)
+            total += len(some)
             start, end = end, some[-1].end if some else end
             is_last = len(some) < REINDEXED_AT_ONCE
-            yield _Piece(transcript, turns, start, end, is_last, ids, stones)
+            if is_last:
+                for session_id, known in ids.items():
+                    known |= keep.get((transcript.owner.id, session_id), set())
+            yield _Piece(transcript, turns, start, end, is_last, ids, stones, unreadable)
 
 
 def _next_pieces(pieces: Iterator[_Piece]) -> list[_Piece]:

@@ -147,8 +147,11 @@ class Transcripts:
 
     def damaged(self, path: Path) -> int:
         """The number of lines of a file that cannot be read."""
-        with path.open("rb") as file:
-            count = sum(not _is_sound(raw, path) for raw in file if raw.endswith(b"\n"))
+        try:
+            with path.open("rb") as file:
+                count = sum(not _is_sound(raw, path) for raw in file if raw.endswith(b"\n"))
+        except OSError:
+            return 1
         if _is_torn(path):
             with _locked(path):  # it may be being written right now
                 count += _is_torn(path)
@@ -208,23 +211,25 @@ class Transcripts:
     def lines(self, transcript: Transcript, after: int = 0) -> Iterator[Line]:
         """The lines from an offset on. An incomplete last line is left out, because it may still be being written."""
         tombstones = self._tombstones(transcript.owner)
+        end = after
         try:
-            file = transcript.path.open("rb")
+            with transcript.path.open("rb") as file:
+                file.seek(after)
+                while raw := file.readline(LONGEST_LINE):
+                    end += len(raw)
+                    if not raw.endswith(b"\n"):
+                        if len(raw) < LONGEST_LINE:
+                            return
+                        while raw and not raw.endswith(b"\n"):
+                            raw = file.readline(LONGEST_LINE)
+                            end += len(raw)
+                        yield Line(end, None, f"a line of more than {LONGEST_LINE:,} bytes")
+                    else:
+                        yield _read(raw, end, transcript.owner, tombstones) if raw.strip() else Line(end, None)
         except FileNotFoundError:
             return
-        with file:
-            end = file.seek(after)
-            while raw := file.readline(LONGEST_LINE):
-                end += len(raw)
-                if not raw.endswith(b"\n"):
-                    if len(raw) < LONGEST_LINE:
-                        return
-                    while raw and not raw.endswith(b"\n"):
-                        raw = file.readline(LONGEST_LINE)
-                        end += len(raw)
-                    yield Line(end, None, f"a line of more than {LONGEST_LINE:,} bytes")
-                else:
-                    yield _read(raw, end, transcript.owner, tombstones) if raw.strip() else Line(end, None)
+        except OSError as problem:  # the disk cannot read the rest of it
+            yield Line(end, None, f"from here on the file cannot be read ({problem.strerror})")
 
     def rewound(self, transcript: Transcript, session_id: str) -> tuple[Branch, ...]:
         """The turns that were taken back, as branches: each run of them follows the valid turn before it."""

@@ -63,7 +63,7 @@ def doctor(target: options.Target, repair: bool, discard_missing: bool) -> int:
     under other names. If data was lost, it says which, and the exit code is 1. A database file can only be repaired
     while no other process has it open.
 
-    If transcripts are missing, the index of sessions stays unchanged, unless --discard-missing is given.
+    If transcripts are missing, their turns stay in the index, unless --discard-missing is given.
     """
     if discard_missing and not repair:
         raise click.UsageError("--discard-missing needs --repair.")
