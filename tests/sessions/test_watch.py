@@ -112,6 +112,66 @@ def test_tool_output_is_left_out_short_or_full(person: Person):
         assert person.found(unique, agent)
 
 
+@pytest.mark.parametrize("way", ["watch", "import"])
+def test_lines_that_cannot_be_read_are_left_out_alone_wherever_they_are(person: Person, way: str):
+    """A damaged first line, also one that is longer than what is kept in memory, does not hide those after it."""
+    torn = b'{"type": "user", "message": {"content": "' + b"x" * (33 * 1024 * 1024) + b"\n"
+    place = person.projects / "-home-ann-garden"
+    place.mkdir(parents=True)
+    unique = word()
+    for before in (b"\x00\xff garbage\n", b"[1]\n{torn\n", torn):
+        id = session()
+        said = [jsonl(typed(f"{unique} {n}", id)) for n in range(2)]
+        (place / f"{id}.jsonl").write_bytes(before + said[0] + before + said[1])
+    events = person.home / ".copilot" / "session-state" / session() / "events.jsonl"
+    events.parent.mkdir(parents=True)
+    event = {"type": "user.message", "data": {"content": unique}, "id": session(), "timestamp": "2026-01-01T00:00:00Z"}
+    events.write_bytes(b"garbage\n" + jsonl(event))
+    if way == "watch":
+        person.once()
+        assert len(person.found(unique)) == 6
+        assert len(person.found(unique, "copilot")) == 1
+    else:
+        told = person.terminal.run("import", str(person.projects), str(events.parent.parent))
+        assert (told.exit_code, "32 MB" in told.stderr + told.stdout) == (0, True)
+        found = person.terminal.json("search", unique, "--source", "archive", "--limit", "50")
+        assert len(found["results"]) >= 3
+
+
+def test_links_that_lead_out_of_a_watched_folder_are_not_followed(person: Person):
+    """Neither a linked file nor a linked folder, at the start or later. A place that was named may be a link itself."""
+    unique = word()
+    outside = person.home / "elsewhere"
+    outside.mkdir()
+    place = person.projects / "-home-ann-garden"
+    place.mkdir(parents=True)
+    own, other = session(), session()
+    (place / f"{own}.jsonl").write_bytes(jsonl(typed(f"{unique} mine", own)))
+    (outside / f"{other}.jsonl").write_bytes(jsonl(typed(f"{unique} secret", other)))
+    (place / f"{other}.jsonl").symlink_to(outside / f"{other}.jsonl")
+    (person.projects / "linked").symlink_to(outside)
+    (place / f"{session()}.jsonl").symlink_to(place / f"{own}.jsonl")
+    told = person.terminal.run("watch", "--once", str(person.projects))
+    assert (told.exit_code, "1 linked to a place outside" in told.stdout) == (0, True)
+    assert [hit["content"] for hit in person.found(unique)] == [f"{unique} mine"]
+    process = person.start(str(person.projects))
+    try:
+        late = session()
+        (outside / f"{late}.jsonl").write_bytes(jsonl(typed(f"{unique} late secret", late)))
+        (place / f"{late}.jsonl").symlink_to(outside / f"{late}.jsonl")
+        new = session()
+        (place / f"{new}.jsonl").write_bytes(jsonl(typed(f"{unique} new", new)))
+        eventually(lambda: len(person.found(unique)) == 2)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE)
+    assert sorted(hit["content"] for hit in person.found(unique)) == [f"{unique} mine", f"{unique} new"]
+    named = person.home / "named"
+    named.symlink_to(outside)
+    person.once(str(named))
+    assert len(person.found(unique)) == 4
+
+
 def test_prompts_for_subagents_are_the_models_words_watched_and_imported(person: Person):
     unique, id = word(), session()
     place = person.projects / "-home-ann-garden"

@@ -41,7 +41,10 @@ _PRODUCER = re.compile(rb'"producer"\s*:\s*"copilot-agent"')
 
 
 def recognises(path: Path, head: bytes) -> bool:
+    """By its first line, or by its place if that line is lost."""
     first = head.lstrip().partition(b"\n")[0]
+    if path.name == "events.jsonl" and path.parent.parent.name == "session-state" and first.startswith(b"{"):
+        return True
     return path.suffix == ".jsonl" and bool(_START.match(first) and _PRODUCER.search(first))
 
 

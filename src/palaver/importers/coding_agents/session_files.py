@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from palaver.importers import LineReader, ReadProgress, Unreadable
-from palaver.importers.files.lines import lines
+from palaver.importers import LineReader, ReadProgress, Unreadable, parse_object
+from palaver.importers.files.lines import head_after_damage, lines
 from palaver.importers.item import Item, RawBranch, RawMessage, Skipped, build_conversation, collect_messages
 from palaver.model.library import Conversation
 
@@ -23,7 +23,11 @@ class SessionFiles:
     reader: LineReader
 
     def recognises(self, item: Item, head: bytes) -> bool:
-        return self.reader.recognises(_path(item), head)
+        path = _path(item)
+        if self.reader.recognises(path, head):
+            return True
+        is_damaged = path.suffix == ".jsonl" and not _begins_with_object(head)
+        return is_damaged and self.reader.recognises(path, head_after_damage(item))
 
     def conversations(self, item: Item) -> Iterator[Conversation | Skipped]:
         reading = self.reader.begin(_path(item))
@@ -82,6 +86,14 @@ class _RewoundTurns:
             self.branches.append(RawBranch(self._after, []))
             self._is_open = True
         self.branches[-1].messages.extend(drafts)
+
+
+def _begins_with_object(head: bytes) -> bool:
+    first = head.lstrip().partition(b"\n")[0]
+    try:
+        return bool(parse_object(first))
+    except Unreadable:
+        return False
 
 
 def _parent(id: str) -> str | None:

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import BinaryIO
 
+from palaver.importers import Unreadable, parse_object
 from palaver.importers.files import zstd
 from palaver.importers.files.stream_limits import count_reads, limit_reads
-from palaver.importers.item import Item, Skipped
+from palaver.importers.item import HEAD_BYTES, Item, Skipped
 
 LONGEST_LINE = 32 * 1024 * 1024
+MOST_BAD_LINES = 100
+"""How many lines that cannot be read may come before the first one that shows which format a file has."""
 
 
 def lines(item: Item) -> Iterator[bytes | Skipped]:
@@ -24,6 +27,28 @@ def lines(item: Item) -> Iterator[bytes | Skipped]:
             yield Skipped(item.name, "a line of more than 32 MB")
             while raw and not raw.endswith(b"\n"):
                 raw = source.readline(LONGEST_LINE)
+
+
+def head_after_damage(item: Item) -> bytes:
+    """The first bytes of a file of lines from its first JSON object on; empty if it has none near its start."""
+    found, bad = b"", 0
+    for line in lines(item):
+        if found:
+            found += line if isinstance(line, bytes) else b""
+        elif isinstance(line, bytes) and _is_object(line):
+            found = line
+        elif (bad := bad + 1) > MOST_BAD_LINES:
+            break
+        if len(found) >= HEAD_BYTES:
+            break
+    return found[:HEAD_BYTES]
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return bool(parse_object(line))
+    except Unreadable:
+        return False
 
 
 def skip_line(item: Item, line: bytes, problem: Exception) -> Skipped:

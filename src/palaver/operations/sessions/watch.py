@@ -78,6 +78,7 @@ DEBOUNCE_MILLIS = 200
 
 UNKNOWN = "no session of a known kind"
 CLOSED = "cannot be read"
+LINK = "linked to a place outside the folder"
 
 
 def default_folders(environ: Mapping[str, str] = os.environ) -> list[Path]:
@@ -181,6 +182,7 @@ class Watch:
         self._paths: dict[str, str] = {}
         """The path of each marked file, by device and inode."""
         self._seen: dict[Path, FileState] = {}
+        self._links: set[Path] = set()
         self._not_before: dict[Path, float] = {}
         """When a file that is read as a whole may be read again, by the clock of the event loop."""
 
@@ -250,9 +252,19 @@ class Watch:
         found: dict[Path, FileState] = {}
         for path in files_below(self._places if None in given else {path for path in given if path}):
             is_below = has_session_name(path) and any(place in path.parents for place in self._places)
+            if is_below and self._is_link(path):
+                continue
             if (is_below or path in self._places) and (state := state_of(path)):
                 found[path] = state
         return sorted((p for p in found if found[p] != self._seen.get(p)), key=lambda p: (found[p][2], p))
+
+    def _is_link(self, path: Path) -> bool:
+        """Whether a path below a place is a link or leads through one. Those that lead out are reported once."""
+        target = Path(os.path.realpath(path))
+        if target != path and path not in self._links and not any(place in target.parents for place in self._places):
+            self._links.add(path)
+            self.counts.skipped_files[LINK] += 1
+        return target != path
 
     async def _listen(self, changed: asyncio.Queue[Path | None], *, is_deep: bool) -> None:
         """Put each change that the system reports into the queue: below the folders, or beside the single files."""
