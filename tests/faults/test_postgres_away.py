@@ -146,12 +146,69 @@ def test_without_its_database_a_server_says_so_and_recording_goes_on(fragile: An
             done = started(home, *append, "harbour two", **settings)
             assert (done.returncode, "The turn is in the transcript" in done.stderr) == (0, True)
             new = ("session", "append", "--agent", "stranger", "--session", "s-1", "--role", "user")
-            assert started(home, *new, "harbour", **settings).returncode == 5
+            assert started(home, *new, "harbour", **settings).returncode == 0
+            unclear = ("session", "append", "--agent", "Some Name", "--session", "s-1", "--role", "user")
+            assert started(home, *unclear, "harbour", **settings).returncode == 5
         finally:
             fragile.ensure_postgres_running()
         eventually(open_one.is_ready, PATIENCE * 2)
     found = started(home, "conversation", "search", "bot", "harbour", "--json", **settings)
     assert {hit["content"] for hit in json.loads(found.stdout)["hits"]} == {"harbour one", "harbour two"}
+
+
+def test_turns_of_known_and_unseen_agents_are_recorded_without_the_database(fragile: Any, tmp_path: Path):
+    """Each is answered with 201, is in its transcript, and is found later, under one agent."""
+    with psycopg.connect(fragile.get_uri(), autocommit=True) as raw:
+        raw.execute("CREATE DATABASE recording")
+    url, home = fragile.get_uri(database="recording"), tmp_path / "home"
+    settings = {"PALAVER_DATABASE_URL": url, "PALAVER_SEARCH_TIMEOUT": 2}
+    person = started(home, "token", "create", "--human", "ann", **settings).stdout.strip()
+    agent = started(home, "token", "create", "--agent", "bound", **settings).stdout.strip()
+    with (
+        start_server(home, **settings) as open_one,
+        start_server(home, PALAVER_AUTH="token", **settings) as closed,
+        open_one.client() as api,
+        closed.client() as guarded,
+    ):
+
+        def say(content: str, agent: str, by: httpx.Client, token: str = "") -> tuple[int, Any]:
+            answer = by.post(
+                f"/api/v1/agents/{agent}/sessions/s-1/messages",
+                json={"role": "user", "content": content},
+                headers={"authorization": f"Bearer {token}"} if token else {},
+                timeout=PATIENCE,
+            )
+            return answer.status_code, answer.json().get("agent_id")
+
+        def found(agent: str) -> list[str]:
+            asked = {"agent_id": agent, "query": "harbour", "limit": 100}
+            hits = api.post("/api/v1/conversations/search", json=asked).json().get("hits", [])
+            return sorted(hit["content"] for hit in hits)
+
+        known_id = say("harbour 1", "known", api)[1]
+        assert guarded.get("/api/threads", headers={"authorization": f"Bearer {person}"}).status_code == 200
+        assert say("harbour 1", "bound", guarded, agent)[0] == 201
+        stop_at_once(fragile)
+        try:
+            assert say("harbour 2", "known", api) == (201, known_id)
+            status, unseen_id = say("harbour 1", "unseen", api)
+            assert (status, say("harbour 2", "unseen", api)) == (201, (201, unseen_id))
+            assert say("harbour 2", "bound", guarded, agent)[0] == 201
+            assert say("harbour 3", "unseen", guarded, person) == (201, unseen_id)
+            # Another agent, a caller that cannot be recognised, and a name that may be that of a known agent.
+            assert say("harbour", "unseen", guarded, agent)[0] == 403
+            assert say("harbour", "other", guarded, agent)[0] == 403
+            assert say("harbour", "known", guarded, person[:-1] + "x")[0] == 503
+            assert say("harbour", "Some%20Name", api)[0] == 503
+            assert say("harbour", "99999999-9999-8999-8999-999999999999", api)[0] == 503
+        finally:
+            fragile.ensure_postgres_running()
+        eventually(open_one.is_ready, PATIENCE * 2)
+        assert say("harbour 4", "unseen", api) == (201, unseen_id)
+        eventually(lambda: found("known") == ["harbour 1", "harbour 2"], PATIENCE * 2)
+        assert found("unseen") == [f"harbour {n}" for n in range(1, 5)]
+        eventually(lambda: found("bound") == ["harbour 1", "harbour 2"], PATIENCE * 2)
+        assert {one["slug"] for one in api.get("/api/agents").json()} == {"known", "unseen", "bound"}
 
 
 def test_a_locked_table_holds_a_write_up_for_as_long_as_a_search_may_take(postgres: Any, tmp_path: Path):

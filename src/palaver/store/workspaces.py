@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from palaver.errors import PalaverError, Refused
+from palaver.model.people import Agent
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.settings import Settings
@@ -76,6 +77,8 @@ class Workspace:
         self.outlines: RecentOutlines[Any] = RecentOutlines()
         """The steps of the sessions that were read last."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
+        self.known_agents: list[Agent] = []
+        """The agents of this workspace when the transcripts were compared last, for recording without the database."""
 
     @property
     def is_default(self) -> bool:

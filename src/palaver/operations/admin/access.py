@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Literal
 
+from palaver.errors import Damaged, Timeout, Unavailable
 from palaver.model.admin.audit import TERMINAL
 from palaver.model.people import Token, TokenScope
 from palaver.operations.admin.tokens import known_agent
@@ -16,10 +18,16 @@ from palaver.store.admin.keyring import Keyring
 from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
 
+KNOWN_SECONDS = 600.0
+"""How long a token that was found valid stays so while no database can be reached, so that recording goes on."""
+MOST_KNOWN = 10_000
+
 
 class Access:
     def __init__(self, trail: AuditLog, present: ActiveLogins, open: Callable[[str], Awaitable[Workspace]]) -> None:
         self._trail, self._database, self.present, self._open = trail, trail.engine, present, open
+        self._known: dict[str, tuple[Token, float]] = {}
+        """The tokens that were used last and when they were found valid, by the hash of their secret."""
 
     def keyring(self, workspace: str) -> Keyring:
         return Keyring(workspace, self._trail, self.present)
@@ -28,7 +36,21 @@ class Access:
 
     async def find_token(self, secret: str) -> Token | None:
         """The token with this secret. It is looked up at every request, so a revoked token ends at once."""
-        token = await self._database.read(lambda read: tokens.find(read, secret))
+        key = tokens.hash_of(secret)
+        try:
+            token = await self._database.read(lambda read: tokens.find(read, secret))
+        except (Damaged, Timeout):
+            raise
+        except Unavailable:  # nobody can revoke a token now either
+            known, found_at = self._known.get(key, (None, 0.0))
+            if known is None or tokens.has_expired(known) or time.monotonic() - found_at > KNOWN_SECONDS:
+                raise
+            return known
+        self._known.pop(key, None)
+        if token:
+            self._known[key] = token, time.monotonic()
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
         if token and tokens.is_stale(token):
             await self._database.change(lambda change: tokens.used(change, token))
         return token

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 
 from palaver.errors import NotFound, Unavailable
 from palaver.model import visibility
-from palaver.model.people import Caller
+from palaver.model.ids import age_of, new_id
+from palaver.model.people import Agent, Caller
 from palaver.model.sessions import Owner
 from palaver.operations.operation import Route
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
+from palaver.store.sessions.transcripts import Transcripts
 from palaver.store.workspaces import Workspace
 
 NOT_AVAILABLE = "Conversation search is not available"
@@ -29,26 +32,47 @@ def owner_of(read: Reader, caller: Caller, name: str) -> Owner:
     return Owner(agent.id, agent.slug, agent.name)
 
 
-def owner_or_new(change: Change, caller: Caller, name: str) -> Owner:
-    """The agent with this id or slug. An unknown one is registered: it is new with its first recorded turn."""
+def owner_or_new(change: Change, caller: Caller, name: str, recorded: Owner | None = None) -> Owner:
+    """The agent with this id or slug. An unknown one is registered: it is new with its first recorded turn.
+
+    `recorded`: the agent that the transcripts know under this name, from turns that came without the database.
+    """
     if agents.named(change, name) is None and not visibility.is_bound(caller):
-        agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
+        if recorded:
+            agents.restore(change, recorded.id, recorded.slug, recorded.name)
+        else:
+            agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
     return owner_of(change, caller, name)
 
 
 async def recording_owner(workspace: Workspace, caller: Caller, name: str) -> Owner:
-    """The agent to record for. If the database does not answer, the transcripts know the agents: recording goes on."""
+    """The agent to record for. If the database does not answer, recording goes on with what is known of the agents."""
     try:
         try:
             return await workspace.read(lambda read: owner_of(read, caller, name))
         except NotFound:
-            return await workspace.change(lambda change: owner_or_new(change, caller, name))
+            recorded = await asyncio.to_thread(workspace.transcripts.owner, name)
+            return await workspace.change(lambda change: owner_or_new(change, caller, name, recorded))
     except Unavailable:
-        owner = await asyncio.to_thread(workspace.transcripts.owner, name)
+        owner = await asyncio.to_thread(owner_without_database, workspace.transcripts, name, workspace.known_agents)
         if owner is None:
             raise
         visibility.must_reach_sessions_of(caller, owner.id)
+        await asyncio.to_thread(workspace.transcripts.write_owner, owner)
         return owner
+
+
+def owner_without_database(transcripts: Transcripts, name: str, known: Iterable[Agent] = ()) -> Owner | None:
+    """The agent with this name: one of `known`, else one that has transcripts, else a new one.
+
+    None if the name may belong to an agent that neither of them knows: one agent must not become two. So only a slug
+    makes a new agent. If the database has an agent with this slug, it is the same one.
+    """
+    if agent := agents.best_named(known, name):
+        return Owner(agent.id, agent.slug, agent.name)
+    slug = name.removeprefix("@")
+    is_slug = agents.slug_of(slug) == slug and age_of(slug) is None
+    return transcripts.owner(name) or (Owner(new_id(), slug, slug) if is_slug else None)
 
 
 def must_be_indexed(workspace: Reader) -> None:

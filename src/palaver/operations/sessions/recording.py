@@ -22,14 +22,18 @@ from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now, parse
 from palaver.operations import identity
 from palaver.operations.operation import Tool, operation
-from palaver.operations.sessions.owners import recording_owner, v1_route
+from palaver.operations.sessions.owners import owner_without_database, recording_owner, v1_route
 from palaver.operations.sessions.session_index import catch_up
 from palaver.settings import Settings
 from palaver.store.sessions import sessions
-from palaver.store.sessions.transcripts import Transcripts
+from palaver.store.sessions.transcripts import Transcript, Transcripts
 from palaver.store.workspaces import Workspace
 
 log = logging.getLogger("palaver")
+
+INDEX_SECONDS = 2.0
+"""How long an answer waits until its turn can be found. The turn is on disk by then; indexing goes on."""
+_indexing: set[asyncio.Task[None]] = set()
 
 
 class Recorded(Request):
@@ -108,9 +112,9 @@ async def record_own_turn(workspace: Workspace, caller: Caller, request: RecordO
 
 
 async def record_without_database(settings: Settings, workspace: str, request: RecordTurn) -> RecordedTurn | None:
-    """Record a turn in its transcript only; it is indexed later. None if no transcript knows the agent."""
+    """Record a turn in its transcript only; it is indexed later. None if the agent must be looked up first."""
     transcripts = Transcripts(settings.data / "sessions" / workspace)
-    owner = await asyncio.to_thread(transcripts.owner, request.agent)
+    owner = await asyncio.to_thread(owner_without_database, transcripts, request.agent)
     if owner is None:
         return None
     turn = _turn_of(owner, request.session, request)
@@ -168,11 +172,18 @@ async def append(
     except OSError as problem:
         raise not_written(problem) from problem
     if workspace.settings.sessions_index:
-        try:
-            await catch_up(workspace, workspace.transcripts.of(owner, session_id))
-        except Exception as problem:  # the turn is safe in the transcript
-            log.warning("a turn was recorded but not indexed yet: %s", problem)
+        indexing = asyncio.create_task(_index(workspace, workspace.transcripts.of(owner, session_id)))
+        _indexing.add(indexing)
+        indexing.add_done_callback(_indexing.discard)
+        await asyncio.wait((indexing,), timeout=INDEX_SECONDS)
     return turns
+
+
+async def _index(workspace: Workspace, transcript: Transcript) -> None:
+    try:
+        await catch_up(workspace, transcript)
+    except Exception as problem:  # the turn is safe in the transcript
+        log.warning("a turn was recorded but not indexed yet: %s", problem)
 
 
 async def take_back(workspace: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:

@@ -110,7 +110,7 @@ async def _transcripts(workspace: Workspace, owners: list[Owner]) -> list[Transc
 async def _owners(workspace: Workspace, *, restore: bool = True) -> list[Owner]:
     """The agents with transcripts, under their ids in the database. Agents that only transcripts know are restored."""
     owners = await asyncio.to_thread(lambda: list(workspace.transcripts.owners()))
-    known = await workspace.read(agents.everyone) if owners else []
+    workspace.known_agents = known = await workspace.read(agents.everyone)
     ids, by_slug = {agent.id for agent in known}, {agent.slug: agent.id for agent in known}
     for owner in owners:
         if restore and owner.id not in ids and owner.slug not in by_slug:

@@ -45,8 +45,8 @@ def looks_right(secret: str, prefix: str = PREFIX) -> bool:
     return secret.startswith(prefix) and len(body) == 32 and secret.isascii() and _checksum(body) == checksum
 
 
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode()).hexdigest()
+def hash_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def _token(row: Row) -> Token:
@@ -79,7 +79,7 @@ def create(
     change.run(
         "insert_token",
         id=token.id,
-        hash=_hash(secret),
+        hash=hash_of(secret),
         workspace=workspace,
         kind=kind,
         name=name,
@@ -95,14 +95,14 @@ def find(read: Reader, secret: str) -> Token | None:
     """The token with this secret, if it is known and has not expired."""
     if not looks_right(secret):
         return None
-    row = read.one("token_by_hash", hash=_hash(secret))
+    row = read.one("token_by_hash", hash=hash_of(secret))
     return valid(row) if row else None
 
 
 def named(read: Reader, given: str) -> Token:
     """The token with this id or secret, even if it has expired. Errors do not repeat a secret."""
     if looks_right(given):
-        row, shown = read.one("token_by_hash", hash=_hash(given)), PREFIX + "…"
+        row, shown = read.one("token_by_hash", hash=hash_of(given)), PREFIX + "…"
     else:
         row, shown = read.one("token_by_id", id=given), given
     if row is None:
@@ -113,7 +113,11 @@ def named(read: Reader, given: str) -> Token:
 def valid(row: Row) -> Token | None:
     """The token of this row, unless it has expired."""
     token = _token(row)
-    return None if token.expires_at and token.expires_at <= now() else token
+    return None if has_expired(token) else token
+
+
+def has_expired(token: Token) -> bool:
+    return token.expires_at is not None and token.expires_at <= now()
 
 
 def used(change: Change, token: Token) -> None:

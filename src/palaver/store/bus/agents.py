@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import socket
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -136,8 +137,13 @@ def find(read: Reader, agent_id: str) -> Agent | None:
 
 def named(read: Reader, name: str) -> Agent | None:
     """By id, slug, name or display name, with or without a leading @; the id wins over a slug, a slug over a name."""
+    return best_named([_agent(row) for row in read.all("agents_called", name=name.removeprefix("@"))], name)
+
+
+def best_named(known: Iterable[Agent], name: str) -> Agent | None:
+    """The agent of these that the name means, in the order of `named`."""
     name = name.removeprefix("@")
-    called = [_agent(row) for row in read.all("agents_called", name=name)]
+    called = [agent for agent in known if name in (agent.id, agent.slug, agent.name, agent.display_name)]
     return min(called, key=lambda a: (name != a.id, name != a.slug, name != a.name, a.registered_at), default=None)
 
 

@@ -130,7 +130,7 @@ class PostgresEngine:
             return work(Reader(PostgresConnection(raw, self._dialect), self._settings))
 
         with readable_errors():
-            return self._with_retries(read_once)
+            return self._with_retries(read_once, is_patient=False)
 
     # Changing
 
@@ -267,11 +267,11 @@ class PostgresEngine:
             pending.index.clear()
         return events
 
-    def _with_retries(self, once: Callable[[PooledConnection], T]) -> T:
+    def _with_retries(self, once: Callable[[PooledConnection], T], *, is_patient: bool = True) -> T:
         """Run work; repeat it after a conflict or a lost connection. A commit without an answer is never repeated."""
         for attempt in range(TRIES):
             is_last = attempt == TRIES - 1
-            with self._shared.connection() as raw:
+            with self._shared.connection(is_patient=is_patient) as raw:
                 try:
                     raw.use(self._schema)
                     result = once(raw)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 from psycopg.rows import dict_row
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
+from palaver.errors import Timeout
 from palaver.settings import Settings
 from palaver.store.engines.database import Row
 from palaver.store.engines.postgres.connection import RawConnection
@@ -24,6 +25,10 @@ MOST_CONNECTIONS = 20
 """The connections of a process, besides the one that listens. The readers and writers of a workspace use at most 7."""
 CONNECT_SECONDS = 5.0
 """The least time to wait for a connection."""
+AWAY_SECONDS = 1.0
+"""How long a read waits for a server that takes no connections. Changes wait longer: a restart does not fail them."""
+STILL_AWAY_SECONDS = 0.1
+"""The same, for a server that was away a moment ago."""
 RECONNECT_SECONDS = 0.5
 CHANNEL = "palaver"
 """Commits are announced here, with the name of their schema."""
@@ -52,23 +57,52 @@ class SharedConnections:
         self._url = url
         psycopg.connect(url).close()  # a wrong URL is an error at once; the pool would try again for a while
         lock_timeout = max(1, int(settings.search_timeout * 1000))
+        seconds = max(settings.search_timeout, CONNECT_SECONDS)
+        self._is_away = False
         self._pool: ConnectionPool[PooledConnection] = ConnectionPool(
             url,
             connection_class=PooledConnection,
             kwargs={"row_factory": dict_row, "options": f"-c lock_timeout={lock_timeout}ms"},
             min_size=1,
             max_size=MOST_CONNECTIONS,
-            timeout=max(settings.search_timeout, CONNECT_SECONDS),
+            timeout=seconds,
+            reconnect_timeout=seconds,  # the next caller tries at once; else the pauses grow to minutes
             open=True,
         )
         self.users = 0
         self._listening: dict[asyncio.AbstractEventLoop, _Listening] = {}
 
     @contextlib.contextmanager
-    def connection(self) -> Iterator[PooledConnection]:
+    def connection(self, *, is_patient: bool = True) -> Iterator[PooledConnection]:
         """A connection. Call its `use` before anything else."""
-        with self._pool.connection() as raw:
-            yield raw
+        try:
+            raw = self._pool.getconn(None if is_patient else STILL_AWAY_SECONDS if self._is_away else AWAY_SECONDS)
+        except PoolTimeout:
+            self._is_away = self._refuses_connections()
+            if is_patient or self._is_away:
+                raise
+            raw = self._wait_for_busy_connections()
+        self._is_away = False
+        try:
+            with raw:
+                yield raw
+        finally:
+            self._pool.putconn(raw)
+
+    def _wait_for_busy_connections(self) -> PooledConnection:
+        try:
+            return self._pool.getconn()
+        except PoolTimeout:
+            raise Timeout() from None
+
+    def _refuses_connections(self) -> bool:
+        try:
+            psycopg.connect(self._url, connect_timeout=1).close()
+        except psycopg.errors.TooManyConnections:
+            return False
+        except psycopg.OperationalError:
+            return True
+        return False
 
     def check(self) -> None:
         """Replace connections that are broken."""
