@@ -130,6 +130,7 @@ def remove_image(watched: Watched) -> None:
 DAMAGES: dict[str, tuple[Callable[[Watched], None], str, str]] = {
     "threads": (remove_message, "1 thread has fewer or more messages", "doctor --repair"),
     "search index": (change_text, "passages cannot be found by their own words", "doctor --repair"),
+    "texts": (lambda watched: None, "1 text is not as written", "doctor --repair"),  # the same damage
     "audit log": (break_audit_chain, "entry 1 of the audit log was changed", "backup"),
     "transcripts": (remove_transcript, "1 of 2 transcripts are missing", "backup"),
     "uploads": (remove_image, "1 image is missing", "backup"),
@@ -292,3 +293,11 @@ def test_a_setting_that_is_no_time_is_refused(tmp_path: Path):
     done = started(tmp_path, "config", PALAVER_CHECK="often")
     assert done.returncode == 2
     assert "6h" in done.stderr
+
+
+def test_texts_of_an_earlier_version_get_their_checksums(engine: Engine, tmp_path: Path):
+    with watched(engine, tmp_path / "home") as here:
+        run_in_workspace(engine, here.place, "UPDATE passages SET checksum = NULL")
+        here.rounds()
+        change_text(here)
+        assert here.finding("texts")["says"] == "1 text is not as written"

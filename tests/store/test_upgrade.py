@@ -45,6 +45,8 @@ LONG_WORDS = 12
 """From this schema on substrings are looked up as today; before, their index is made anew."""
 TIMES = 20
 """From this schema on the substring index of PostgreSQL has times."""
+CHECKSUMS = 26
+"""From this schema on texts have checksums."""
 ONE_VECTOR = 14
 """Vectors of earlier schemas are dropped."""
 
@@ -137,6 +139,8 @@ def as_of(rows: Rows, step: int) -> Rows:
         kept["passage_trigrams"] = [
             {name: row[name] for name in row if name != "created_at"} for row in kept.get("passage_trigrams", [])
         ]
+    if step < CHECKSUMS:
+        kept["passages"] = [{name: row[name] for name in row if name != "checksum"} for row in kept["passages"]]
     if step < IDENTITY:
         newer = ("client", "project", "is_released")
         kept["agents"] = [{name: row[name] for name in row if name not in newer} for row in kept["agents"]]

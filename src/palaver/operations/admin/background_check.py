@@ -1,7 +1,7 @@
 """The background check: the server looks for damage in its data while it runs, a little at a time.
 
 A round checks every open workspace once. It is done in slices, with a pause after each that is many times as long as
-the slice. Nothing is changed and no writer waits. During a large import the check pauses.
+the slice. No data is changed and no writer waits. During a large import the check pauses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from palaver.errors import Damaged, PalaverError
-from palaver.operations.admin.repair import missing_transcripts, missing_uploads, phrase_images
+from palaver.operations.admin.repair import missing_transcripts, missing_uploads, phrase_images, phrase_texts
 from palaver.settings import Settings
 from palaver.store.admin import audit, check_state
 from palaver.store.admin.check_state import CheckStatus
@@ -42,7 +42,7 @@ SLICE_SECONDS = 30.0
 THREADS_AT_ONCE = 50
 PASSAGES_AT_ONCE = 200
 
-WORKSPACE_PARTS = ("threads", "uploads", "transcripts", "tables", "search index")
+WORKSPACE_PARTS = ("threads", "uploads", "transcripts", "tables", "texts", "search index")
 ALL_PARTS = (*WORKSPACE_PARTS, "server tables", "audit log")
 """The parts of the default workspace. Those of the server are checked with it."""
 LIVE_PARTS = ("uploads", "transcripts")
@@ -51,6 +51,7 @@ LIVE_PARTS = ("uploads", "transcripts")
 RESTORE = "Restore a backup, or stop palaver and run 'palaver doctor --repair' to save what can be read"
 REBUILD = "Run 'palaver doctor --repair': it rebuilds the search index from the texts, also while the server runs"
 ASK_POSTGRES = "Look at the log and the disk of PostgreSQL, and restore a backup"
+TAKE_COPIES = "'palaver doctor --repair' takes good copies from transcripts and events; a backup has the others"
 RECOUNT = "A backup has the messages; 'palaver doctor --repair' counts the remaining ones"
 BRING_BACK = "Copy the files back from a backup (is a disk not mounted?)"
 AUDIT_ADVICE = "Find out who can write to the database. A backup has the earlier log"
@@ -90,6 +91,7 @@ class BackgroundCheck:
             "uploads": self._check_uploads,
             "transcripts": self._check_transcripts,
             "tables": self._check_tables,
+            "texts": self._check_texts,
             "search index": self._check_index,
             "server tables": self._check_server_tables,
             "audit log": self._check_audit_log,
@@ -181,6 +183,22 @@ class BackgroundCheck:
             slices.stop()
             with suppress(RuntimeError):
                 self._thread.submit(slices.close)
+
+    async def _check_texts(self, here: Workspace) -> bool:
+        """Compare texts with their checksums. Texts of earlier versions get theirs: the only thing that is written."""
+        after: int | None = -1
+        damaged = 0
+        while after is not None:
+            checked = await self._read_slice(
+                here, here, partial(documents.check_texts, after=after, limit=PASSAGES_AT_ONCE)
+            )
+            damaged += len(checked.damaged)
+            after = checked.last
+            if checked.without_checksum:
+                await here.change(partial(documents.add_checksums, checksums=checked.without_checksum))
+        if damaged:
+            here.check_state.report("texts", f"{phrase_texts(damaged)} not as written", TAKE_COPIES)
+        return True
 
     async def _check_index(self, here: Workspace) -> bool:
         if not here.is_index_filled:

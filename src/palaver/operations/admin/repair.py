@@ -14,9 +14,10 @@ import orjson
 from palaver.errors import PalaverError, Refused, Unavailable
 from palaver.model.sessions import Owner
 from palaver.operations.sessions import session_index
+from palaver.operations.sessions.session_index import NAMED, some_of
 from palaver.settings import Settings
 from palaver.store.admin import data_losses, tokens, trash
-from palaver.store.bus import agents
+from palaver.store.bus import agents, events
 from palaver.store.bus import threads as bus_threads
 from palaver.store.engines.database import Change
 from palaver.store.engines.missing_tables import is_derived, missing
@@ -130,6 +131,9 @@ async def problems_of_data(workspace: Workspace) -> list[str]:
     found = await workspace.check()
     if found:
         return found
+    if damaged := await workspace.read(documents.damaged_texts, timeout=LONG):
+        names = await workspace.read(lambda read: [documents.name_of_text(read, one) for one in damaged[:NAMED]])
+        return [f"{phrase_texts(len(damaged))} not as written: changed or damaged on the disk ({some_of(names)})"]
     threads = await workspace.read(lambda read: bus_threads.count_miscounted(read), timeout=LONG)
     if threads:
         found.append(f"{threads:,} threads have fewer or more messages than were posted to them")
@@ -171,6 +175,10 @@ async def _problems_of_transcripts(workspace: Workspace) -> list[str]:
         elif different:
             found.append(f"the index differs from the transcript {different[0].agent}/{different[0].file}")
     return found
+
+
+def phrase_texts(count: int) -> str:
+    return "1 text is" if count == 1 else f"{count:,} texts are"
 
 
 def phrase_images(count: int) -> str:
@@ -305,19 +313,23 @@ async def _repair_files(settings: Settings) -> AsyncIterator[Repaired]:
         if recovery.is_in_use(path):
             raise Refused(IN_USE)
         result = await asyncio.to_thread(recovery.recover, path, kind)
-        yield Repaired(what, _describe(result), is_whole=not result.lost)
+        yield Repaired(what, _describe(result), is_whole=not (result.lost or result.changed_texts))
 
 
 def _describe(result: RecoveryResult) -> str:
-    rows = sum(result.saved.values())
+    rows, is_unsure = sum(result.saved.values()), result.texts_without_checksum
     if not rows:
         return (
             f"the file could not be read at all and was replaced by an empty one; the damaged one is kept as "
             f"{result.aside}. Sessions are restored from their transcripts; for the rest, restore a backup"
         )
     said = f"saved {rows:,} rows into a fresh file; the damaged one is kept as {result.aside}"
+    if result.changed_texts:
+        said += f". {phrase_texts(result.changed_texts)} damaged, see below"
+    elif not result.lost:
+        return f"{said}. No row is lost" + (", and every text is as it was" if not is_unsure else "")
     if not result.lost:
-        return f"{said}. Nothing is lost"
+        return said
     lost = [f"{table} ({'some' if count is None else f'{count:,}'})" for table, count in sorted(result.lost.items())]
     return f"{said}. Rows lost: {', '.join(lost)}; a backup may have them"
 
@@ -361,6 +373,14 @@ async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIt
             aside = f"{path.parent.name}/{path.stem}.damaged"
             said = f"{_lines(count)} of {_name(path)} could not be read; kept in {aside}"
             yield Repaired(what, said, is_whole=False)
+    damaged_texts = await workspace.read(documents.damaged_texts, timeout=LONG)
+    if damaged_texts:
+        lost = await workspace.change(lambda change: _restore_texts(change, workspace, damaged_texts))
+        said = f"{phrase_texts(len(damaged_texts))} damaged on the disk; a good copy was found of "
+        if lost:
+            said += f"{len(damaged_texts) - len(lost):,}. The others stay as they can be read ({some_of(lost)}); "
+            said += "a backup may have them"
+        yield Repaired(what, said if lost else f"{said}each", is_whole=not lost)
     if threads := await workspace.change(lambda change: bus_threads.recount(change)):
         said = f"messages are missing in {threads:,} threads; they were counted again. A backup may have them"
         yield Repaired(what, said, is_whole=False)
@@ -386,6 +406,24 @@ async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIt
                 yield Repaired(what, said, is_whole=False)
     for said in await problems_of_uploads(workspace):
         yield Repaired(what, f"{said}; a backup may have them", is_whole=False)
+
+
+def _restore_texts(change: Change, workspace: Workspace, damaged: list[documents.DamagedText]) -> list[str]:
+    """Restore damaged texts from transcripts and the event log. Returns the names of those that neither has."""
+
+    def copies(source: str, id: str, document: str) -> list[str]:
+        if source == "bus":
+            return events.contents_of(change, id)
+        agent = agents.find(change, document.partition("/")[0]) if source == "sessions" else None
+        if agent is None:
+            return []
+        owner = Owner(agent.id, agent.slug, agent.name)
+        transcript = workspace.transcripts.of(owner, document.removeprefix(f"{agent.id}/"))
+        return [
+            line.turn.content for line in workspace.transcripts.lines(transcript) if line.turn and line.turn.id == id
+        ]
+
+    return [documents.name_of_text(change, one) for one in damaged if not documents.restore_text(change, one, copies)]
 
 
 async def fill_index(workspace: Workspace) -> int:

@@ -164,7 +164,7 @@ class Rebuilt:
         found = []
         if self.unreadable:
             count = "1 line" if len(self.unreadable) == 1 else f"{len(self.unreadable):,} lines"
-            found.append(f"{count} of transcripts cannot be read: {_some_of(self.unreadable)}.")
+            found.append(f"{count} of transcripts cannot be read: {some_of(self.unreadable)}.")
         if self.kept:
             found.append(f"{describe_missing(self.kept)} {HOW_TO_GO_ON}")
         return found
@@ -260,11 +260,11 @@ NO_TRANSCRIPT = "in no transcript"
 def describe_missing(alone: list[OnlyInIndex]) -> str:
     count = sum(len(one.turns) for one in alone)
     turns = "1 turn is" if count == 1 else f"{count:,} turns are"
-    files = _some_of([f"{one.owner.slug}/{one.file}" for one in alone])
+    files = some_of([f"{one.owner.slug}/{one.file}" for one in alone])
     return f"{turns} in the index and {NO_TRANSCRIPT}: transcripts are missing, damaged or were cut short ({files})."
 
 
-def _some_of(places: list[str]) -> str:
+def some_of(places: list[str]) -> str:
     more = f" and {len(places) - NAMED:,} more" if len(places) > NAMED else ""
     return ", ".join(places[:NAMED]) + more
 

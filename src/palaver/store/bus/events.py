@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import orjson
 
 from palaver.model.events import Event, encode
@@ -45,6 +47,15 @@ def batch_after(read: Reader, id: int, thread_id: str | None, limit: int, most_b
 def forget_old(change: Change, keep: int) -> int:
     """Delete all but the newest `keep` events."""
     return change.run("forget_events_before", id=last_id(change) - keep + 1)
+
+
+def contents_of(read: Reader, message_id: str) -> list[str]:
+    """The texts of a message that its events have, newest first."""
+    found = []
+    for row in read.all("events_of_message", message_id=message_id):
+        with suppress(orjson.JSONDecodeError, AttributeError):  # an event may be damaged too
+            found.append(orjson.loads(row["payload"]).get("content"))
+    return [text for text in reversed(found) if isinstance(text, str)]
 
 
 def forget_content(change: Change, thread_id: str, message_id: str | None = None) -> None:

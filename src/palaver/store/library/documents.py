@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -19,6 +19,7 @@ from palaver.model.visibility import is_human_only
 from palaver.store.engines.database import STEM, Change, IndexRow, PrepareText, Reader, Row, role_scope
 from palaver.store.engines.id_ranges import SUBSTRING_SOURCES, id_range_of
 from palaver.text import tokenize
+from palaver.text.checksum import checksum_of, checksum_of_bytes
 
 SCOPES = "scopes"
 """The key in a passage's data under which its source stores further scope tokens."""
@@ -111,6 +112,7 @@ def add_passage(
         text=text,
         created_at=micros(created_at) if created_at else None,
         data=encode_data(data or {}),
+        checksum=checksum_of(text),
     )
     passage_id: int = row["id"]
     scopes = further_scopes(source, data or {})
@@ -166,7 +168,7 @@ def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) ->
         rows = (
             (id, new.document_id, new.position, new.native_id, new.field, new.role, new.author, new.author_id,
              new.text, micros(new.created_at) if new.created_at else None,
-             encode_data(new.data) if new.data else "{}")
+             encode_data(new.data) if new.data else "{}", checksum_of(new.text))
             for id, new in zip(ids, some, strict=True)
         )  # fmt: skip
         change.run_rows("insert_passages", rows)
@@ -260,14 +262,14 @@ def update_passage(
     text: str,
     data: str,
 ) -> None:
-    change.run("update_passage", id=passage_id, text=text, data=data)
+    change.run("update_passage", id=passage_id, text=text, data=data, checksum=checksum_of(text))
     more = further_scopes(source, orjson.loads(data))
     change.index(passage_id, index_row(source, document_id, "content", author_id, text, role, more), is_new=False)
 
 
 def retitle(change: Change, *, source: str, document_id: int, title: str) -> None:
     row = change.must("title_passage", document_id=document_id)
-    change.run("update_passage", id=row["id"], text=title, data="{}")
+    change.run("update_passage", id=row["id"], text=title, data="{}", checksum=checksum_of(title))
     change.index(row["id"], index_row(source, document_id, "title", None, title), is_new=False)
 
 
@@ -360,6 +362,72 @@ def look_up_words(read: Reader, after: int, limit: int) -> CheckedWords:
         pairs += ((row["id"], word) for word in random.sample(some, min(WORDS_LOOKED_UP, len(some))))
     missing = read.all("words_not_in_index", pairs=orjson.dumps(pairs).decode())
     return CheckedWords(rows[-1]["id"] if len(rows) == limit else None, [row["id"] for row in missing])
+
+
+class DamagedText(NamedTuple):
+    """A text that is not as it was written."""
+
+    passage_id: int
+    checksum: int
+    text: str
+    """As it is now, as far as it can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTexts:
+    """A slice of texts that were compared with their checksums. `last` is None after the last one."""
+
+    last: int | None
+    damaged: list[DamagedText]
+    without_checksum: dict[int, int]
+    """The checksums to add, by passage. Earlier versions did not store them."""
+
+
+def check_texts(read: Reader, after: int, limit: int) -> CheckedTexts:
+    rows = read.rows("passage_texts", after=after, limit=limit)
+    damaged, without = [], {}
+    for id, raw, checksum in rows:
+        if checksum is None:
+            without[id] = checksum_of_bytes(raw)
+        elif checksum != checksum_of_bytes(raw):
+            damaged.append(DamagedText(id, checksum, raw.decode("utf-8", "replace").replace("\0", "\ufffd")))
+    return CheckedTexts(rows[-1][0] if len(rows) == limit else None, damaged, without)
+
+
+def damaged_texts(read: Reader) -> list[DamagedText]:
+    """All texts that are not as they were written."""
+    found: list[DamagedText] = []
+    after: int | None = -1
+    while after is not None:
+        checked = check_texts(read, after, READ_AT_ONCE)
+        found += checked.damaged
+        after = checked.last
+    return found
+
+
+def add_checksums(change: Change, checksums: dict[int, int]) -> None:
+    for id, checksum in checksums.items():
+        change.run("add_checksum", id=id, checksum=checksum)
+
+
+def name_of_text(read: Reader, damaged: DamagedText) -> str:
+    """The source and the id of a damaged text, for a person who looks for it."""
+    row = read.must("passage_with_source", id=damaged.passage_id)
+    return f"{row['source']} {row['native_id']}"
+
+
+def restore_text(change: Change, damaged: DamagedText, copies: Callable[[str, str, str], Iterable[str]]) -> bool:
+    """Take back the copy of a damaged text that has its checksum. Without one, the text stays as it can be read now.
+
+    `copies` gets the source, the id of the passage and the id of its document. Returns whether there was a copy.
+    """
+    row = change.must("passage_with_source", id=damaged.passage_id)
+    found = copies(row["source"], row["native_id"], row["document"])
+    copy = next((text for text in found if checksum_of(text) == damaged.checksum), None)
+    text = damaged.text if copy is None else copy
+    change.run("update_passage", id=row["id"], text=text, data=row["data"], checksum=checksum_of(text))
+    change.index(row["id"], index_row_of(row["source"], {**row, "text": text}), is_new=False)
+    return copy is not None
 
 
 def has_all_parts(read: Reader) -> bool:

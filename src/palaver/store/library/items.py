@@ -159,7 +159,7 @@ def retitle(
         data = orjson.loads(row["data"])
         own = [scope for scope in data.get(documents.SCOPES, ()) if scope.startswith("s")]
         data[documents.SCOPES] = [*own, *scopes]
-        change.run("update_passage", id=row["id"], text=row["text"], data=documents.encode_data(data))
+        change.run("set_passage_data", id=row["id"], data=documents.encode_data(data))
         row = {**row, "document_id": item.document_id, "data": orjson.dumps(data)}
         change.index(row["id"], documents.index_row_of(item.source, row), is_new=False)
     _add_title(change, item, title, title_scopes)

@@ -28,6 +28,7 @@ from palaver.store.library.documents import (
     project_scope,
     project_scopes,
 )
+from palaver.text.checksum import checksum_of
 
 TOOL = "tool"
 """The key in a passage's data with the facts about a tool call or its result."""
@@ -146,7 +147,7 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
             )
         elif rewrite:
             at, encoded = micros(turn.ts), documents.encode_data(data)
-            changed.append((passage_id, turn.role, turn.content, at, encoded))
+            changed.append((passage_id, turn.role, turn.content, at, encoded, checksum_of(turn.content)))
             row = documents.index_row(
                 "sessions", writer.document_id, "content", owner.id, turn.content, turn.role, scopes
             )

@@ -4,6 +4,14 @@ FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id > :after AND d.deleted_at IS NULL
 ORDER BY p.id LIMIT :limit;
 
+-- name: add_checksum  give a passage of an earlier version its checksum
+UPDATE passages SET checksum = :checksum WHERE id = :id AND checksum IS NULL;
+
+-- name: passage_with_source  a passage without its text, which may be damaged
+SELECT p.id, p.document_id, p.native_id, p.field, p.author_id, p.role, p.created_at, p.data, d.source,
+       d.native_id AS document
+FROM passages p JOIN documents d ON d.id = p.document_id WHERE p.id = :id;
+
 -- name: miscounted_threads  how many threads have a wrong message count
 SELECT count(*) AS threads FROM threads t
 WHERE message_count <> (SELECT count(*) FROM passages p WHERE p.document_id = t.document_id AND p.position > 0);

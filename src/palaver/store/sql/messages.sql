@@ -30,7 +30,10 @@ WHERE k.document_id = :document_id AND k.author = :author AND k.key = :key;
 INSERT INTO post_keys (document_id, author, key, passage_id) VALUES (:document_id, :author, :key, :passage_id);
 
 -- name: update_passage  change the text of a passage
-UPDATE passages SET text = :text, data = :data WHERE id = :id;
+UPDATE passages SET text = :text, data = :data, checksum = :checksum WHERE id = :id;
+
+-- name: set_passage_data  change the facts about a passage
+UPDATE passages SET data = :data WHERE id = :id;
 
 -- name: delete_passage  remove a passage
 DELETE FROM passages WHERE id = :id;

@@ -28,6 +28,7 @@ from palaver.store.engines.id_ranges import SOURCES, WIDTH
 from palaver.store.engines.sqlite.dialect import SqliteDialect
 from palaver.store.engines.sqlite.engine import SqliteConnection, problems_of, readable_errors
 from palaver.synced_files import sync_folder
+from palaver.text.checksum import checksum_of
 
 SIDE_FILES = ("-wal", "-shm")
 UNREADABLE = (apsw.Error, UnicodeDecodeError)
@@ -50,6 +51,9 @@ class RecoveryResult:
     saved: dict[str, int] = field(default_factory=dict)
     lost: dict[str, int | None] = field(default_factory=dict)
     """None: some rows are lost, but their number is unknown."""
+    changed_texts: int = 0
+    """How many texts do not have their checksum any more."""
+    texts_without_checksum: int = 0
 
 
 def check_file(path: Path) -> list[str]:
@@ -211,6 +215,10 @@ def _copy(old: apsw.Connection | None, new: apsw.Connection, table: str, result:
     for row in reading.rows():
         repaired = _replace_damaged_json(columns, row)
         reading.has_lost |= repaired != row
+        if table == "passages":
+            text, checksum = repaired[columns.index("text")], dict(zip(columns, repaired, strict=True)).get("checksum")
+            result.texts_without_checksum += checksum is None
+            result.changed_texts += checksum not in (None, checksum_of(text))
         try:
             new.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({places})", repaired)
             saved += 1

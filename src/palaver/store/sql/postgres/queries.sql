@@ -1,16 +1,22 @@
 -- name: insert_passage  add a passage
-INSERT INTO passages (document_id, position, native_id, field, role, author, author_id, text, created_at, data)
-VALUES (:document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data)
+INSERT INTO passages (document_id, position, native_id, field, role, author, author_id, text, created_at, data, checksum)
+VALUES (:document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data, :checksum)
 RETURNING id;
 
 -- name: insert_passages  many passages, with ids that were taken before
-INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
+INSERT INTO passages
+    (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data, checksum)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS bigint), value ->> 3, value ->> 4,
-       value ->> 5, value ->> 6, value ->> 7, value ->> 8, CAST(value ->> 9 AS bigint), value ->> 10
+       value ->> 5, value ->> 6, value ->> 7, value ->> 8, CAST(value ->> 9 AS bigint), value ->> 10,
+       CAST(value ->> 11 AS integer)
 FROM json_array_elements(CAST(:rows AS json));
 
 -- name: insert_passages_by_copy
-COPY passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data) FROM STDIN;
+COPY passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data, checksum)
+FROM STDIN;
+
+-- name: passage_texts  the bytes of texts and their checksums; damaged bytes may not be a text
+SELECT id, convert_to(text, 'UTF8') AS raw, checksum FROM passages WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- name: take_passage_ids  reserve ids for new passages; there are no id ranges here
 SELECT CAST(json_agg(nextval(ids.sequence)) AS text) AS ids
@@ -436,5 +442,6 @@ WHERE passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text
 SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: replace_turns  change turns
-UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = CAST(value ->> 3 AS bigint), data = value ->> 4
+UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = CAST(value ->> 3 AS bigint), data = value ->> 4,
+    checksum = CAST(value ->> 5 AS integer)
 FROM json_array_elements(CAST(:rows AS json)) AS given (value) WHERE passages.id = CAST(value ->> 0 AS bigint);

@@ -1,16 +1,22 @@
 -- name: insert_passage  each source has an id range for bodies and one for titles, so that a search reads only its range
-INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
+INSERT INTO passages
+    (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data, checksum)
 VALUES (
     (SELECT coalesce(max(id), :first) + 1 FROM passages WHERE id BETWEEN :first AND :last),
-    :document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data
+    :document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data,
+    :checksum
 )
 RETURNING id;
 
 -- name: insert_passages  many passages, with ids that were taken before
-INSERT INTO passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data)
+INSERT INTO passages
+    (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data, checksum)
 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, value ->> 7,
-       value ->> 8, value ->> 9, value ->> 10
+       value ->> 8, value ->> 9, value ->> 10, value ->> 11
 FROM json_each(CAST(:rows AS TEXT));
+
+-- name: passage_texts  the bytes of texts and their checksums; damaged bytes may not be a text
+SELECT id, CAST(text AS BLOB) AS raw, checksum FROM passages WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- name: take_passage_ids  reserve ids for new passages
 WITH RECURSIVE taken (id, n) AS (
@@ -376,5 +382,6 @@ SELECT id FROM passage_trigrams_docsize WHERE id IN (SELECT value FROM json_each
 SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_id IN (SELECT value FROM json_each(:ids));
 
 -- name: replace_turns  change turns
-UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = value ->> 3, data = value ->> 4
+UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = value ->> 3, data = value ->> 4,
+    checksum = value ->> 5
 FROM json_each(CAST(:rows AS TEXT)) WHERE passages.id = value ->> 0;
