@@ -24,7 +24,17 @@ import mcp_types as types
 import pytest
 from mcp.client.client import Client
 from tests.conftest import ONE_ENGINE, Engine
-from tests.helpers import PATIENCE, Mcp, Server, environment, palaver_command, start_server, started_with, word
+from tests.helpers import (
+    PATIENCE,
+    Mcp,
+    Server,
+    environment,
+    eventually,
+    palaver_command,
+    start_server,
+    started_with,
+    word,
+)
 from tests.importers import test_canonical_db as canonical
 from tests.importers import test_chatgpt as chatgpt
 from tests.importers.shapes import as_json
@@ -900,6 +910,17 @@ def enlarged(path: Path) -> Path:
     return path
 
 
+def asked(mcp: Mcp, **arguments: Any) -> str:
+    """What the tool says as soon as the whole database is read."""
+
+    def look() -> str | None:
+        text, is_error = ask(mcp, **arguments)
+        assert not is_error, text
+        return None if "is still being read" in text else text
+
+    return str(eventually(look))
+
+
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("mode", ["delete", "wal"])
 def test_it_is_read_again_when_the_file_changes_while_the_server_runs(tmp_path: Path, mode: str, size: str):
@@ -908,17 +929,17 @@ def test_it_is_read_again_when_the_file_changes_while_the_server_runs(tmp_path: 
         enlarged(path)
     with start_server(tmp_path / "home", CONVERSATION_DB=path) as server, server.client() as api:
         mcp = Mcp(api)
-        assert ask(mcp) == ("[2025-02-10 12:00] user (conv: Ivy)\none", False)
+        assert asked(mcp) == "[2025-02-10 12:00] user (conv: Ivy)\none"
         database = apsw.Connection(str(path))
         database.execute(f"PRAGMA journal_mode = {mode}").fetchall()
         canonical.message(database, "new", "c1", "user", "two", NOON + 60)
-        assert ask(mcp, query="two") == ("[2025-02-10 12:01] user (conv: Ivy)\ntwo", False)
+        assert asked(mcp, query="two") == "[2025-02-10 12:01] user (conv: Ivy)\ntwo"
         database.execute("UPDATE conversations SET title = 'Oak'")
         database.close()
-        assert ask(mcp, query="two") == ("[2025-02-10 12:01] user (conv: Oak)\ntwo", False)
+        assert asked(mcp, query="two") == "[2025-02-10 12:01] user (conv: Oak)\ntwo"
         other = make(tmp_path / "b.db", ("user", "another file", NOON))
         os.replace(enlarged(other) if size == "large" else other, path)
-        assert ask(mcp) == ("[2025-02-10 12:00] user (conv: Ivy)\nanother file", False)
+        assert asked(mcp) == "[2025-02-10 12:00] user (conv: Ivy)\nanother file"
         path.unlink()
         text, is_error = ask(mcp)
         assert (is_error, text.startswith("Database not found: a.db.")) == (False, True)
@@ -1027,12 +1048,19 @@ def test_what_was_deleted_from_it_is_not_found_until_it_is_imported(tmp_path: Pa
         assert place.blocks(query="ivy elsewhere") == ["ivy elsewhere"]
 
 
-def test_a_search_does_not_wait_for_ever_for_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = make(tmp_path / "a.db", *(("user", f"message {n}", NOON) for n in range(3000)))
-    monkeypatch.setattr(external_database, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(external_database.bring_up_to_date, "__defaults__", (0.0,))
-    text, is_error = answer(Settings(home=tmp_path / "home", conversation_db=path))
-    assert (text, is_error) == ("Error: a.db is still being read (0 conversations so far). Try again later.", True)
+def test_a_search_answers_from_what_is_read_of_a_large_database(tmp_path: Path):
+    """It says that reading goes on, until all is read."""
+    path = make(tmp_path / "a.db", *(("user", f"ivy {n}", NOON + n) for n in range(3000)))
+    enlarged(path)
+    slow = "from palaver.operations.archive import external_database as e; e.bring_up_to_date.__defaults__ = (0.0,)"
+    with start_server(tmp_path / "home", before=slow, CONVERSATION_DB=path) as server, server.client() as api:
+        mcp = Mcp(api)
+        text, is_error = ask(mcp, query="ivy 2999")
+        assert (is_error, text.partition("\n")[0]) == (False, "No matching messages.")
+        assert text.endswith(
+            "a.db is still being read (0 conversations so far). Search again in a moment to find the rest."
+        )
+        assert asked(mcp, query="ivy 2999").endswith("(conv: Ivy)\nivy 2999")
 
 
 # A client that starts its server for each call

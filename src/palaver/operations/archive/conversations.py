@@ -66,12 +66,14 @@ async def search_archive(here: Workspace, caller: Caller, request: SearchArchive
 Optional filters: roles (user/assistant/tool), start_date and end_date (ISO 8601 inclusive). Returns matching messages \
 with timestamps and content."""
     database = find_database(here.settings) if here.is_default else None
+    unread = None
     if database:
-        await bring_up_to_date(here, database)
+        unread = await bring_up_to_date(here, database)
     elif await here.read(archive.is_empty):
         raise DatabaseNotFound("nothing has been imported yet", "Run 'palaver import PATH', or set CONVERSATION_DB.")
     found = await here.read(lambda read: match_part(read, request.part, request.scope, request.limit))
-    return "No matching messages." if not found else SEPARATOR.join(map(format_message, found))
+    blocks = [format_message(one) for one in found] or ["No matching messages."]
+    return SEPARATOR.join([*blocks, unread] if unread else blocks)
 
 
 def format_message(found: FoundMessage) -> str:

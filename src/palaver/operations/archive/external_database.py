@@ -27,10 +27,12 @@ from palaver.store.workspaces import Workspace
 
 log = logging.getLogger("palaver")
 
-WAIT_SECONDS = 20.0
-"""A search waits at most this long for an import."""
 SMALL_BYTES = 4_000_000
-"""The searches of several sources wait for a database below this size only."""
+"""A search waits for a database below this size. It answers from the part of a larger one that is read so far."""
+WAIT_SECONDS = 20.0
+"""A search waits at most this long for a small database."""
+LARGE_WAIT_SECONDS = 0.5
+"""The same, for a large one: one that has hardly changed is read by then."""
 MOST_ATTEMPTS = 1_000
 """A file that changes while it is read is read again, at most this often."""
 
@@ -73,15 +75,18 @@ async def import_if_changed(here: Workspace) -> None:
     with suppress(PalaverError, OSError):
         path = find_database(here.settings)
         if path:
-            is_small = path.stat().st_size < SMALL_BYTES
-            await bring_up_to_date(here, path, WAIT_SECONDS if is_small else 0)
+            await bring_up_to_date(here, path, 0.0)
 
 
-async def bring_up_to_date(here: Workspace, path: Path, seconds: float = WAIT_SECONDS) -> None:
-    """Wait until the archive holds the database as it is now. Raises an error if that takes too long or fails."""
+async def bring_up_to_date(here: Workspace, path: Path, large_seconds: float = LARGE_WAIT_SECONDS) -> str | None:
+    """Wait until the archive holds the database as it is now. Raises an error if it cannot be read.
+
+    Returns a sentence if only a part of it has been read so far. Reading goes on then.
+    """
     follower = _followers.setdefault(here, _Follower())
     state = await asyncio.to_thread(_state_of, path)
-    until = asyncio.get_running_loop().time() + seconds
+    is_small = path.stat().st_size < SMALL_BYTES
+    until = asyncio.get_running_loop().time() + (WAIT_SECONDS if is_small else large_seconds)
     while await asyncio.to_thread(_imported_state, here.settings) != state or await here.read(archive.is_empty):
         if follower.failure and follower.failed_state == state:
             raise follower.failure
@@ -93,12 +98,12 @@ async def bring_up_to_date(here: Workspace, path: Path, seconds: float = WAIT_SE
         is_current = is_new or follower.state == state  # what is written after the search began may be missing
         done, _ = await asyncio.wait({follower.task}, timeout=max(0, until - asyncio.get_running_loop().time()))
         if not done:
-            raise PalaverError(
-                f"{path.name} is still being read ({follower.conversations} conversations so far). Try again later."
-            )
+            read = f"{follower.conversations:,} conversations so far"
+            return f"{path.name} is still being read ({read}). Search again in a moment to find the rest."
         if is_current:
             follower.task.result()
-            return
+            return None
+    return None
 
 
 async def _import(here: Workspace, path: Path, state: str, follower: _Follower) -> None:
@@ -126,7 +131,7 @@ async def _import(here: Workspace, path: Path, state: str, follower: _Follower) 
 
 async def _read_once(here: Workspace, path: Path, follower: _Follower) -> None:
     there: set[str] = set()
-    is_large = import_batches.is_large([path])
+    is_large = path.stat().st_size >= SMALL_BYTES  # the server answers meanwhile, so a process of its own reads it
     known = await here.read(archive.fingerprints)
     request = ImportRequest(
         [path],
