@@ -274,6 +274,9 @@ class App:
         if self._database.has_lost_log:
             log.warning("the write-ahead log of the server database was missing; its latest changes may be lost")
             await self._database.change(lambda change: data_losses.note_lost_log(change, None))
+        if not await self._database.read(audit.is_protected):
+            log.warning("the protection of the audit log against changes was missing; it was created again")
+            await self._database.change(data_losses.restore_audit_protection)
 
     async def losses(self) -> list[str]:
         """Data that was found missing and that no administrator has acknowledged."""

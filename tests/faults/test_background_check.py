@@ -295,6 +295,17 @@ def test_a_setting_that_is_no_time_is_refused(tmp_path: Path):
     assert "6h" in done.stderr
 
 
+def test_a_removed_protection_of_the_audit_log_is_reported_and_restored(engine: Engine, tmp_path: Path):
+    on = " ON audit" if engine.name == "postgres" else ""
+    with watched(engine, tmp_path / "home") as here:
+        here.rounds()
+        run_in_server_database(here, f"DROP TRIGGER audit_is_not_changed{on}")
+        eventually(lambda: "the protection of the audit log" in str(here.client.ask("GET", "/readyz")), PATIENCE)
+        here.rounds()
+        with pytest.raises((apsw.Error, psycopg.Error), match="only grows"):
+            run_in_server_database(here, "UPDATE audit SET who = 'nobody'")
+
+
 def test_texts_of_an_earlier_version_get_their_checksums(engine: Engine, tmp_path: Path):
     with watched(engine, tmp_path / "home") as here:
         run_in_workspace(engine, here.place, "UPDATE passages SET checksum = NULL")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.helpers import Server, Thread, eventually, word
 from tests.trust.people import Key, with_app
 
 from palaver.app import App
+from palaver.operations.admin.repair import repair
 from palaver.settings import Settings
 
 
@@ -138,6 +140,25 @@ async def test_tampering_is_refused_and_found(app: App, tampering: str, says: st
     run_raw(app, tampering)
     (problem,) = await app.check()
     assert says in problem
+
+
+async def test_a_protection_that_was_removed_is_reported_and_created_again(app: App):
+    is_postgres = app.settings.database_url.startswith("postgresql")
+    disable = (
+        "ALTER TABLE audit DISABLE TRIGGER audit_is_not_changed" if is_postgres else "DROP TRIGGER audit_is_not_deleted"
+    )
+    for remove in (partial(without_triggers, app), partial(run_raw, app, disable)):
+        remove()
+        again = App(app.settings)
+        try:
+            assert await again.check() == []
+            assert "the protection of the audit log against changes was missing" in str(await again.losses())
+        finally:
+            await again.close()
+        with pytest.raises((apsw.Error, psycopg.Error), match="only grows"):
+            run_raw(app, "DELETE FROM audit")
+        assert [one async for one in repair(app.settings)][-1].says.startswith("the protection of the audit log")
+        assert await app.losses() == []
 
 
 async def test_cutting_the_end_and_setting_the_head_back_is_found(app: App):

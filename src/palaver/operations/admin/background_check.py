@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from palaver.errors import Damaged, PalaverError
 from palaver.operations.admin.repair import missing_transcripts, missing_uploads, phrase_images, phrase_texts
 from palaver.settings import Settings
-from palaver.store.admin import audit, check_state
+from palaver.store.admin import audit, check_state, data_losses
 from palaver.store.admin.check_state import CheckStatus
 from palaver.store.bus import threads
 from palaver.store.engines.database import Engine, Reader
@@ -215,6 +215,9 @@ class BackgroundCheck:
         return True
 
     async def _check_audit_log(self, here: Workspace) -> bool:
+        if not await self._read_slice(here, self._server, audit.is_protected):
+            log.warning("the protection of the audit log against changes was missing; it was created again")
+            await self._server.change(data_losses.restore_audit_protection)
         checked = audit.CheckedUpTo()
         while not checked.is_done:
             work = partial(audit.check_further, checked=checked)

@@ -342,6 +342,7 @@ async def _repair_list(settings: Settings) -> AsyncIterator[Repaired]:
 
     def work(change: Change) -> tuple[list[str], list[str]]:
         data_losses.note_lost_server_database(change, there if is_lost else [])
+        data_losses.restore_audit_protection(change)
         again = [name for name in there if tokens.add_workspace(change, name)]
         known = data_losses.unsettled(change)
         if known:

@@ -56,6 +56,15 @@ def latest(
     return [Entry(**{**row, "at": instant(row["at"]), "facts": orjson.loads(row["facts"])}) for row in rows]
 
 
+def is_protected(read: Reader) -> bool:
+    """Does the database itself refuse to change or delete entries?"""
+    return bool(read.must("audit_protection")["is_there"])
+
+
+def protect(change: Change) -> None:
+    change.run("protect_audit")
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedUpTo:
     """How far the hash chain was checked: the last entry, its hash, and a problem. `is_done`: there are no more."""

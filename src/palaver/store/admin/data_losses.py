@@ -6,7 +6,7 @@ from palaver.store.admin import audit, tokens
 from palaver.store.engines.database import Change, Reader
 
 BY = "palaver"
-SERVER_DATABASE, WORKSPACE, LOG = "lost_house", "lost_workspace", "lost_log"
+SERVER_DATABASE, WORKSPACE, LOG, TRIGGERS = "lost_house", "lost_workspace", "lost_log", "lost_triggers"
 SETTLED = "settle_losses"
 LOOKED_AT = 1_000
 
@@ -27,6 +27,15 @@ def note_lost_workspace(change: Change, name: str) -> None:
 def note_lost_log(change: Change, name: str | None) -> None:
     """Record a lost write-ahead log. `name` is the workspace, or None for the server's own database."""
     audit.append(change, "upkeep", BY, LOG, name)
+
+
+def restore_audit_protection(change: Change) -> bool:
+    """Create the triggers that let the audit log only grow, if they are missing, and record that. Returns whether."""
+    if audit.is_protected(change):
+        return False
+    audit.protect(change)
+    audit.append(change, "upkeep", BY, TRIGGERS)
+    return True
 
 
 def settle(change: Change) -> None:
@@ -51,6 +60,11 @@ def unsettled(read: Reader) -> list[str]:
                 found.append(
                     f"the database of workspace {entry.workspace} was missing on {day}; an empty one was created. "
                     "Sessions come back from their transcripts; for the rest, restore a backup"
+                )
+            case "lost_triggers":
+                found.append(
+                    f"the protection of the audit log against changes was missing on {day}; it was created again. "
+                    "Find out who can write to the database"
                 )
             case "lost_log":
                 whose = f"workspace {entry.workspace}" if entry.workspace else "the server's own database"

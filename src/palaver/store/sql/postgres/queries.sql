@@ -445,3 +445,11 @@ SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_i
 UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = CAST(value ->> 3 AS bigint), data = value ->> 4,
     checksum = CAST(value ->> 5 AS integer)
 FROM json_array_elements(CAST(:rows AS json)) AS given (value) WHERE passages.id = CAST(value ->> 0 AS bigint);
+
+-- name: audit_protection  whether the trigger is there and active that lets the audit log only grow
+SELECT count(*) = 1 AS is_there FROM pg_trigger
+WHERE tgrelid = CAST('audit' AS regclass) AND tgname = 'audit_is_not_changed' AND tgenabled IN ('O', 'A');
+
+-- name: protect_audit  create this trigger again
+CREATE OR REPLACE TRIGGER audit_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
+    FOR EACH STATEMENT EXECUTE FUNCTION audit_only_grows();

@@ -385,3 +385,14 @@ SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_i
 UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = value ->> 3, data = value ->> 4,
     checksum = value ->> 5
 FROM json_each(CAST(:rows AS TEXT)) WHERE passages.id = value ->> 0;
+
+-- name: audit_protection  whether the triggers are there that let the audit log only grow
+SELECT count(*) = 2 AS is_there FROM sqlite_schema
+WHERE type = 'trigger' AND tbl_name = 'audit' AND name IN ('audit_is_not_changed', 'audit_is_not_deleted')
+  AND sql LIKE '%RAISE(ABORT%';
+
+-- name: protect_audit  create these triggers again
+DROP TRIGGER IF EXISTS audit_is_not_changed;
+DROP TRIGGER IF EXISTS audit_is_not_deleted;
+CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit log only grows'); END;
+CREATE TRIGGER audit_is_not_deleted BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit log only grows'); END;
