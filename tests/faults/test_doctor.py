@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from tests.conftest import Engine
 from tests.doors.test_cli import Terminal
-from tests.faults.press import Client, tell
+from tests.faults.press import Client, kill, tell
 from tests.helpers import eventually, start_server
 from tests.store.bus import Bus
 
@@ -374,6 +374,27 @@ def test_a_missing_log_is_told(place: Place, file: str):
     assert (code, "-wal" in stderr) == (1, True)
     assert place.repaired()[0] == 1
     assert place.wrong() == (0, "")
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_log_that_went_with_its_index_after_a_crash_is_told(place: Place, filled: tuple[Path, str], is_lost: bool):
+    """Without the log, its newest commits are gone. A log that another program has copied into the file is not."""
+    with start_server(place.home) as server:
+        Client(server).post(filled[1], "the last word before the crash")
+        kill(server)
+    if is_lost:
+        for side in SIDES:
+            place.file.with_name(place.file.name + side).unlink()
+    else:
+        raw = apsw.Connection(str(place.file))
+        raw.execute("SELECT count(*) FROM passages").fetchall()
+        raw.close()
+        assert not place.file.with_name(place.file.name + "-wal").exists()
+    code, wrong = place.wrong()
+    assert (code, "-wal" in wrong) == ((1, True) if is_lost else (0, False))
+    assert place.repaired()[0] == (1 if is_lost else 0)
+    assert place.wrong() == (0, "")
+    assert [path.name for path in place.file.parent.glob("*.db-*")] == []
 
 
 def test_missing_images_are_told(place: Place):

@@ -211,8 +211,9 @@ async def test_the_file_is_private_and_synced(tmp_path: Path):
     async with opened(settings) as bus:
         await bus.thread()
         files = sorted((tmp_path / "home" / "workspaces").iterdir())
-        assert [file.name for file in files] == ["default.db", "default.db-shm", "default.db-wal"]
-        assert [stat.S_IMODE(os.stat(file).st_mode) for file in files] == [0o600] * 3
+        names = ["default.db", "default.db-commit", "default.db-shm", "default.db-wal"]
+        assert [file.name for file in files] == names
+        assert [stat.S_IMODE(os.stat(file).st_mode) for file in files] == [0o600] * 4
 
         def pragmas(change):
             return [change.connection.raw.pragma(name) for name in ("journal_mode", "synchronous", "foreign_keys")]

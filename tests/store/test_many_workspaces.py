@@ -22,8 +22,8 @@ from palaver.store.engines.postgres.shared_connections import MOST_CONNECTIONS
 from palaver.store.workspaces import file_of, has_data, open_engine
 
 NEWEST = named_sql.migrations("sqlite", "workspace")[-1][0]
-NEWEST_INDEXES = ("passages_with_images", "edits_with_images", "bodies_with_images")
-"""What the newest migration creates."""
+WITHOUT_NEWEST = "ALTER TABLE {passages} DROP COLUMN checksum"
+"""Undoes the newest migration."""
 
 
 @pytest.fixture
@@ -140,13 +140,11 @@ def set_back(settings: Settings, name: str) -> None:
     if settings.database_url.startswith("postgresql"):
         with psycopg.connect(settings.database_url) as raw:
             raw.execute(f"DELETE FROM workspace_{name}.migrations WHERE number = {NEWEST}".encode())
-            for index in NEWEST_INDEXES:
-                raw.execute(f"DROP INDEX workspace_{name}.{index}".encode())
+            raw.execute(WITHOUT_NEWEST.format(passages=f"workspace_{name}.passages").encode())
     else:
         connection = apsw.Connection(str(file_of(settings, name, "workspace")))
         connection.pragma("user_version", NEWEST - 1)
-        for index in NEWEST_INDEXES:
-            connection.execute(f"DROP INDEX {index}")
+        connection.execute(WITHOUT_NEWEST.format(passages="passages"))
         connection.close()
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import apsw
 
+from palaver.store.engines.sqlite.commit_mark import CommitMark
+
 LOG_PAGES = 4_000
 """The log is copied each time it has grown by this many pages of 4 kB."""
 MOST_LOG_PAGES = 16_000
@@ -22,6 +24,7 @@ class Checkpoints:
 
     def __init__(self, path: Path, writer: apsw.Connection, threads: Executor) -> None:
         self._path, self._threads = path, threads
+        self.mark = CommitMark(path)
         self._copied = 0
         """How long the log was when it was last copied."""
         self._is_copying = False
@@ -29,6 +32,7 @@ class Checkpoints:
 
     def _after_commit(self, writer: apsw.Connection, _: str, pages: int) -> int:
         """An error here would be taken for an error of the commit, which has succeeded."""
+        self.mark.write(pages)
         if pages < self._copied:  # the log has begun anew
             self._copied = 0
         if pages >= MOST_LOG_PAGES:

@@ -37,6 +37,7 @@ from palaver.store.engines.database import (
     write_events,
     write_index,
 )
+from palaver.store.engines.sqlite import commit_mark
 from palaver.store.engines.sqlite.checkpoints import Checkpoints
 from palaver.store.engines.sqlite.dialect import SqliteDialect, occurrences
 from palaver.store.engines.write_queue import Job, WriteQueue, finish_jobs, send_events
@@ -160,6 +161,8 @@ class SqliteEngine:
         with readable_errors():
             _create_private(path)
             self._writer = SqliteConnection(path, self._dialect, read_only=False)
+            if self.has_lost_log:
+                commit_mark.forget(path)
             migrate(self._writer, schema)
             if gone := missing_tables.missing(Reader(self._writer, settings), schema):
                 missing_tables.create_in_sqlite(self._writer.raw, schema, gone)
@@ -269,8 +272,11 @@ class SqliteEngine:
                     pending.add(change.pending)
                     events += told
                 raw.execute("RELEASE job")
+            is_stored = bool(pending.index or events)
             write_index(self._writer, pending)
             raw.execute("COMMIT")
+            if is_stored:
+                self._checkpoints.mark.keep()
         except BaseException:
             if raw.in_transaction:
                 raw.execute("ROLLBACK")
@@ -332,6 +338,7 @@ class SqliteEngine:
                 missing_tables.create_in_sqlite(own.raw, self._kind, list(missing_tables.INDEX_TABLES))
             finally:
                 own.raw.close()
+                commit_mark.forget(self.path)
 
     def copy_into(self, folder: Path) -> int:
         """Copy the file in one read transaction. The writer is not blocked."""
@@ -361,6 +368,7 @@ class SqliteEngine:
                     time.sleep(0.05)
             finally:
                 own.raw.close()
+                commit_mark.forget(self.path)
 
     def close(self) -> None:
         self._readers.shutdown(wait=True)
@@ -368,6 +376,7 @@ class SqliteEngine:
             connection.raw.close()
         self._jobs.put(None)  # the writer closes last, because the last connection removes the write-ahead log
         self._thread.join()
+        self._checkpoints.mark.close()
 
 
 def problems_of(path: Path) -> list[str]:
@@ -397,9 +406,12 @@ def missing_tables_in(path: Path, kind: str, settings: Settings) -> list[str]:
 def has_lost_log(path: Path) -> bool:
     """Was the write-ahead log removed after the last process crashed?
 
-    A process that ends properly removes the index of the log (-shm) before the log itself (-wal).
+    A process that ends properly removes the index of the log (-shm) before the log itself (-wal). If both are gone, the
+    mark of the last commit tells whether the commit is in the file.
     """
-    return path.with_name(path.name + "-shm").exists() and not _wal_of(path).exists()
+    if _wal_of(path).exists():
+        return False
+    return path.with_name(path.name + "-shm").exists() or commit_mark.is_contradicted(path)
 
 
 def _wal_of(path: Path) -> Path:

@@ -25,6 +25,7 @@ from palaver.model.ids import new_id
 from palaver.model.times import micros, now
 from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.id_ranges import SOURCES, WIDTH
+from palaver.store.engines.sqlite import commit_mark
 from palaver.store.engines.sqlite.dialect import SqliteDialect
 from palaver.store.engines.sqlite.engine import SqliteConnection, problems_of, readable_errors
 from palaver.synced_files import sync_folder
@@ -103,6 +104,7 @@ def recreate_index(path: Path) -> bool:
                 own.raw.execute(missing_tables.restart_substring_index())
         finally:
             own.raw.close()
+            commit_mark.forget(path)
         return not check_file(path)
     return False
 
@@ -124,6 +126,7 @@ def recover(path: Path, kind: str) -> RecoveryResult:
             with suppress(FileNotFoundError):
                 os.replace(path.with_name(path.name + side), path.with_name(result.aside + side))
         os.replace(fresh, path)
+        commit_mark.forget(path)
         sync_folder(path.parent)
     return result
 
