@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,13 @@ from tests.conftest import Engine
 from tests.store.bus import Bus, opened, rows
 
 from palaver.operations.bus import threads
+from palaver.operations.bus.messages import get_message
+from palaver.operations.library import media, notes
+from palaver.operations.library.trash import DELETE_AND_RESTORE
 from palaver.search.match import match
 from palaver.settings import Settings
 from palaver.store.bus import messages
-from palaver.store.engines.database import IndexRow, Reader, Scope
+from palaver.store.engines.database import INDEXED_AT_ONCE, IndexRow, Reader, Scope
 from palaver.store.library import documents
 from palaver.text.query import expression
 
@@ -174,3 +178,55 @@ async def test_human_only_messages_of_an_older_index_are_marked(engine: Engine, 
         await bus.here.change(documents.mark_human_only)
         assert await found() == 1
         assert await bus.here.read(documents.has_marked_human_only)
+
+
+# Long texts are indexed in changes of their own
+
+
+LONG = "heliotrope " * (2 * INDEXED_AT_ONCE // len("heliotrope "))
+
+
+async def test_a_long_message_is_found_as_soon_as_it_is_stored_edited_and_deleted(bus: Bus):
+    message = await bus.post(await bus.thread(), LONG + "one")
+    assert await bus.found("heliotrope one") == {message.id}
+    await bus.edit(message, LONG.replace("heliotrope", "mignonette") + "two")
+    assert await bus.found("heliotrope") == await bus.found("one") == set()
+    assert await bus.found("mignonette two") == {message.id}
+    await bus.delete(message)
+    assert await bus.found("mignonette") == set()
+    indexed, passages = await bus.here.read(index_and_passages)
+    assert indexed == passages
+
+
+async def test_an_item_with_many_chunks_is_indexed_in_many_short_changes_and_found_when_it_is_stored(bus: Bus):
+    chunks = [{"text": f"{n} " + LONG[: INDEXED_AT_ONCE // 10]} for n in range(100)]
+    before = bus.here.engine_stats().commits
+    stored = await bus.do(media.create_media, title="a book", media_type="book", chunks=chunks)
+    assert bus.here.engine_stats().commits - before >= 10
+    assert await bus.here.read(documents.is_complete)
+    assert [chunk.text for chunk in stored.chunks] == [chunk["text"] for chunk in chunks]
+    await bus.do(media.update_media, media_id=stored.id, chunks=chunks[:60])
+    assert await bus.here.read(documents.matches_texts)
+    delete = next(one for one in DELETE_AND_RESTORE if one.name == "delete_media")
+    await bus.do(delete, media_id=stored.id)
+    assert await bus.passages_found(expression("heliotrope")) == set()
+
+
+async def test_a_long_text_that_changes_before_it_is_indexed_is_found_by_its_last_words_only(bus: Bus):
+    message = await bus.post(await bus.thread(), "short")
+    texts = [LONG.replace("heliotrope", name) for name in ("mignonette", "verbena", "heliotrope")]
+    await asyncio.gather(*(bus.edit(message, text) for text in texts))
+    kept = (await bus.do(get_message, message_id=message.id)).content.split()[0]
+    for name in ("mignonette", "verbena", "heliotrope"):
+        assert await bus.found(name) == ({message.id} if name == kept else set())
+    assert await bus.here.read(documents.matches_texts)
+
+
+async def test_two_updates_of_an_item_at_once_without_a_version_are_both_made(bus: Bus):
+    note = await bus.do(notes.create_note, title="old", content="text")
+    await asyncio.gather(
+        bus.do(notes.update_note, note_id=note.id, title="new"),
+        bus.do(notes.update_note, note_id=note.id, keywords=["key"]),
+    )
+    kept = await bus.do(notes.read_note, note_id=note.id)
+    assert (kept.title, kept.keywords, kept.version) == ("new", ["key"], 3)

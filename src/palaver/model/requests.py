@@ -26,6 +26,10 @@ from palaver.errors import Invalid
 from palaver.model.times import parse, zone_of
 
 MAX_TEXT = 1_000_000
+MOST_ITEMS = 200
+"""How many items a list has at most, unless its type says otherwise."""
+MOST_ERRORS = 10
+"""At most this many invalid fields are named in one error."""
 FROM_TEXT = "from text"
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -60,7 +64,10 @@ def _without_surrogates(value: Any) -> Any:
     return _SURROGATES.sub("", value) if isinstance(value, str) else value
 
 
-def _storable_json(value: dict[str, Any]) -> dict[str, Any]:
+JsonT = TypeVar("JsonT")
+
+
+def _storable_json(value: JsonT) -> JsonT:
     try:
         encoded = orjson.dumps(value)
     except (TypeError, ValueError, RecursionError):
@@ -118,10 +125,13 @@ Trimmed = AfterValidator(str.strip)
 Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(storable)]
 Line = Annotated[str, Field(max_length=1000), AfterValidator(storable)]
 Id = Annotated[str, Field(max_length=256), AfterValidator(storable)]
-Names = Annotated[list[Line], Field(max_length=200)]
+Names = Annotated[list[Line], Field(max_length=MOST_ITEMS)]
+Ids = Annotated[list[Id], Field(max_length=MOST_ITEMS)]
 Project = Annotated[str, Field(max_length=1000), AfterValidator(storable), NotBlank]
 Query = Annotated[str, BeforeValidator(_without_surrogates), Field(max_length=100_000)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_storable_json)]
+Records = Annotated[list[dict[str, Any]], Field(max_length=MOST_ITEMS), AfterValidator(_storable_json)]
+"""Several JSON objects. The limits of one hold for all of them together."""
 Seq = Annotated[int, clamp(0, 2**53)]
 Time = Annotated[str, Field(max_length=64), AfterValidator(_time)]
 Date = Annotated[str, Field(max_length=64), AfterValidator(_time_if_any)]
@@ -192,8 +202,10 @@ _IN_PLAIN_WORDS = {
 def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
     """The error for invalid arguments: the name of each field, and its allowed values."""
     said = []
-    for error in problem.errors(include_url=False, include_input=False):
-        where = ".".join(str(part) for part in error["loc"]) or "arguments"
+    errors = problem.errors(include_url=False)
+    for error in errors[:MOST_ERRORS]:
+        # For a choice of types, pydantic adds the type that did not fit: it ends with a bracket.
+        where = ".".join(str(part) for part in error["loc"] if not str(part).endswith("]")) or "arguments"
         what = error["msg"].removeprefix("Value error, ")
         match error["type"]:
             case "missing":
@@ -204,6 +216,8 @@ def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
                 what = UNSTORABLE
             case "model_type":
                 what = "must be an object"
+            case "too_long" if isinstance(error["input"], list | dict):
+                what = f"must have at most {error['ctx']['max_length']:,} items"
             case "string_too_long" | "too_long" if error["ctx"].get("field_type", "Value") == "Value":
                 what = f"must have at most {error['ctx']['max_length']:,} characters"
             case "string_too_short" | "too_short" if error["ctx"].get("field_type", "Value") == "Value":
@@ -219,6 +233,8 @@ def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
                 where = ".".join(map(str, outer)) or "arguments"
                 what = _unknown(str(name), _model_at(kind, outer)).rstrip(".")
         said.append(f"{where}: {what}")
+    if len(errors) > MOST_ERRORS:
+        said.append(f"and {len(errors) - MOST_ERRORS:,} more")
     text = "; ".join(said)
     return text if text.endswith("?") else f"{text}."
 

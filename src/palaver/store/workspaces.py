@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +27,17 @@ from palaver.store.admin.keyring import Keyring
 from palaver.store.bus import events
 from palaver.store.bus.feed import Feed, Listener
 from palaver.store.bus.read_marks import PendingMarks
-from palaver.store.engines.database import Change, Engine, EngineStats, PrepareText, Reader, TableSlices
+from palaver.store.engines.database import (
+    INDEXED_AT_ONCE,
+    Change,
+    Engine,
+    EngineStats,
+    PrepareText,
+    PutOff,
+    Reader,
+    TableSlices,
+)
+from palaver.store.library import documents
 from palaver.store.search.search_sessions import SearchTurns
 from palaver.store.sessions.outlines import RecentOutlines
 from palaver.store.sessions.transcripts import Transcripts
@@ -89,8 +101,37 @@ class Workspace:
         return await self._engine.read(work, timeout=timeout)
 
     async def change(self, work: Callable[[Change], T]) -> T:
-        """Run work in one transaction. When this returns, it is on disk and its events are being sent."""
-        return await self._engine.change(work)
+        """Run work in one transaction. When this returns, it is on disk and its events are being sent.
+
+        The index rows of long texts follow in transactions of their own, before this returns.
+        """
+        put_off: dict[int, PutOff] = {}
+
+        def with_little_indexing(change: Change) -> T:
+            change.room = INDEXED_AT_ONCE
+            result = work(change)
+            put_off.clear()  # the engine may run the work several times
+            put_off.update(change.put_off)
+            return result
+
+        result = await self._engine.change(with_little_indexing)
+        if put_off:
+            await asyncio.shield(self._keep(self._index(put_off)))
+        return result
+
+    async def _index(self, put_off: dict[int, PutOff]) -> None:
+        """Index texts that were put off. If that fails, the upkeep finds them in the tables."""
+        left = list(put_off)
+        try:
+            with self._import_lock():  # until they are indexed, no check reports them as missing
+                while left:
+                    sizes = accumulate(put_off[id].size for id in left)
+                    count = max(1, sum(1 for _ in takewhile(lambda size: size <= INDEXED_AT_ONCE, sizes)))
+                    some, left = left[:count], left[count:]
+                    made = await self._engine.read(partial(documents.unindexed, passage_ids=some))
+                    await self._engine.change(partial(documents.index_put_off, made=made, put_off=put_off))
+        except PalaverError:
+            self.index_check_due = 0.0
 
     async def change_beside(self, work: Callable[[Change], T]) -> T:
         """Run long work in one transaction. Where the engine can, other changes do not wait for it."""
@@ -118,12 +159,17 @@ class Workspace:
 
     async def store_soon(self, work: Callable[[Change], None], *, seconds: float = STORE_SOON_SECONDS) -> None:
         """Store something that an answer can do without. Waits a moment only, or not at all; a failure is ignored."""
-        storing = asyncio.ensure_future(self.change(work))
+        storing = self._keep(self.change(work))
+        if seconds:
+            await asyncio.wait((storing,), timeout=seconds)
+
+    def _keep(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+        """Run work to its end, even if its caller goes away."""
+        storing = asyncio.ensure_future(work)
         self._storing.add(storing)
         storing.add_done_callback(self._storing.discard)
         storing.add_done_callback(lambda done: done.cancelled() or done.exception())
-        if seconds:
-            await asyncio.wait((storing,), timeout=seconds)
+        return storing
 
     @asynccontextmanager
     async def bulk_writes(self) -> AsyncIterator[None]:

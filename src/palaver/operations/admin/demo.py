@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from palaver.errors import Refused
@@ -63,7 +64,7 @@ async def tell(workspace: Workspace, story: Story, *, anyway: bool = False) -> D
         )
     moment = now()
     people, posted = await workspace.change(lambda change: _add_threads(change, story, moment))
-    kept = await workspace.change(lambda change: _add_library(change, story, moment))
+    kept = await _add_library(workspace, story, moment)
     turns = 0
     for agent, session_id, role, text, at in _turns(story["sessions"], people, moment):
         request = recording.RecordTurn(
@@ -121,25 +122,25 @@ def _post(change: Change, thread_id: str, told: Story, people: Mapping[str, Agen
     return message
 
 
-def _add_library(change: Change, story: Story, moment: datetime) -> int:
+async def _add_library(workspace: Workspace, story: Story, moment: datetime) -> int:
     for note in story["notes"]:
         text, at = note["text"].strip(), iso(before(moment, note["ago"]))
         request = notes.CreateNote(title=note["title"], content=text, keywords=note["keywords"], created_at=at)
-        notes.create_note.work(change, HUMAN, request)
+        await notes.create_note.perform(workspace, HUMAN, request)
     for prompt in story["prompts"]:
-        prompts.create_prompt.work(change, HUMAN, prompts.CreatePrompt(**prompt))
+        await prompts.create_prompt.perform(workspace, HUMAN, prompts.CreatePrompt(**prompt))
     ids = {
-        one["name"]: characters.create_character.work(change, HUMAN, characters.CreateCharacter(**one)).id
+        one["name"]: (await characters.create_character.perform(workspace, HUMAN, characters.CreateCharacter(**one))).id
         for one in story["characters"]
     }
     for told in story["chats"]:
         begun = before(moment, told["ago"])
         new = chats.CreateChat(title=told["title"], character_id=ids[told["character"]], created_at=iso(begun))
-        chat = chats.create_chat.work(change, HUMAN, new)
+        chat = await chats.create_chat.perform(workspace, HUMAN, new)
         for number, (sender, text) in enumerate(told["messages"]):
             at = iso(begun + timedelta(minutes=number))
             said = chats.AddChatMessage(conversation_id=chat.id, sender=sender, content=text, created_at=at)
-            chats.add_chat_message.work(change, HUMAN, said)
+            await chats.add_chat_message.perform(workspace, HUMAN, said)
     for told in story["media"]:
         segments = [media.GivenSegment(start=start, end=end, text=text) for start, end, text in told["segments"]]
         item = media.CreateMedia(
@@ -149,7 +150,7 @@ def _add_library(change: Change, story: Story, moment: datetime) -> int:
             transcript=media.GivenTranscript(segments=segments),
             created_at=iso(before(moment, told["ago"])),
         )
-        media.create_media.work(change, HUMAN, item)
+        await media.create_media.perform(workspace, HUMAN, item)
     for told in story["conversations"]:
         begun = before(moment, told["ago"])
         lines = tuple(
@@ -157,7 +158,8 @@ def _add_library(change: Change, story: Story, moment: datetime) -> int:
             for number, (role, text) in enumerate(told["messages"])
         )
         id = "demo-" + re.sub(r"\W+", "-", told["title"].lower()).strip("-")
-        archive.put(change, Conversation(id, told["origin"], told["title"], begun, lines[-1].ts, lines))
+        talk = Conversation(id, told["origin"], told["title"], begun, lines[-1].ts, lines)
+        await workspace.change(partial(archive.put, conversation=talk))
     return sum(len(story[kind]) for kind in ("notes", "prompts", "characters", "chats", "media", "conversations"))
 
 

@@ -47,7 +47,7 @@ class CreateToken(Request):
     """human or agent."""
     name: Annotated[Line, AfterValidator(_some_name)]
     """Name of the person, or slug of the agent. An unknown agent is created."""
-    scopes: list[TokenScope] = Field(default=["read", "write"])
+    scopes: Annotated[list[TokenScope], Field(max_length=10)] = Field(default=["read", "write"])
     """Permissions of the token: read, write, admin."""
     expires_at: Id | None = None
     """Expiry time (ISO 8601). Without this and `days` the token does not expire."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from palaver.errors import DatabaseNotFound, NotFound
 from palaver.model.events import encode
 from palaver.model.library import Conversation
@@ -39,7 +41,7 @@ _NEVER_STORED = re.compile("[\x00\ud800-\udfff]")
 class SearchArchive(Request):
     query: Query | None = None
     """Text to find in message content and conversation titles. Case does not matter."""
-    roles: list[Literal["user", "assistant", "tool"]] | None = None
+    roles: Annotated[list[Literal["user", "assistant", "tool"]], Field(max_length=10)] | None = None
     """Only messages with these roles."""
     start_date: Date | None = None
     """ISO 8601, inclusive. A date alone is the start of that day in UTC."""

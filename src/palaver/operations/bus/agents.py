@@ -16,7 +16,8 @@ from palaver.model.people import Agent, Caller, Client
 from palaver.model.requests import (
     Id,
     Line,
-    Metadata,
+    Names,
+    Records,
     Request,
     Text,
     Trimmed,
@@ -46,9 +47,9 @@ class AgentDescription(Request):
     """A name for people to see."""
     description: Text | None = None
     """What you do."""
-    capabilities: list[Line] | None = None
+    capabilities: Names | None = None
     """Short tags, e.g. code, review, security."""
-    skills: list[Metadata] | None = None
+    skills: Records | None = None
     """Structured skills, each with at least id and name."""
 
 
@@ -196,9 +197,9 @@ class UpdateAgent(AgentCredentials):
     """A name for people to see."""
     description: Text | None = None
     """What you do."""
-    capabilities: list[Line] | None = None
+    capabilities: Names | None = None
     """Replaces your tags."""
-    skills: list[Metadata] | None = None
+    skills: Records | None = None
     """Replaces your skills."""
 
 

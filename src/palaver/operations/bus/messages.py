@@ -18,9 +18,11 @@ from palaver.model.messages import Edit, Message, Priority, Reaction, Role, Thre
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import (
     Id,
+    Ids,
     Line,
     Metadata,
     NotBlank,
+    Records,
     Request,
     Seq,
     Text,
@@ -127,15 +129,15 @@ class PostMessage(OneThread):
     """user, assistant, system or tool."""
     priority: Priority = "normal"
     """low, normal, high, urgent or system."""
-    mentions: list[Id] | None = None
+    mentions: Ids | None = None
     """Ids or names of agents this is for."""
     reply_to_msg_id: Id | None = None
     """Message of this thread that you reply to."""
     metadata: Metadata | None = None
     """Any JSON object. {"visibility": "human_only"} hides the content from agents."""
-    images: list[Metadata] | None = None
+    images: Records | None = None
     """Attached images, each {"url", "name"} as the upload returned them."""
-    files: list[Metadata] | None = None
+    files: Records | None = None
     """Attached files, each {"url", "name", "type", "size"} as the upload returned them."""
     expected_last_seq: Annotated[int, clamp(-1, 2**53)] | None = None
     """Last seq you read. If there are newer messages, nothing is posted and you get them."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from palaver.model.library import Character
+from palaver.model.library import Character, ItemDraft
 from palaver.model.people import Caller
 from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import (
@@ -18,16 +18,19 @@ from palaver.operations.library.items import (
     Keywords,
     Listing,
     VersionedEdit,
+    add_item,
     current,
     given,
     texts_of,
+    update_item,
     uri_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources.characters import CHARACTER_FACTS, CHARACTER_TEXTS, index_character
-from palaver.store.engines.database import Change, Reader
+from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.items import LibraryItem
+from palaver.store.workspaces import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +117,10 @@ def character_of(read: Reader, kept: LibraryItem) -> KeptCharacter:
 
 
 @operation(Tool("characters.create", toolset=WRITING), Route("POST", "/api/characters", status=201))
-def create_character(change: Change, caller: Caller, request: CreateCharacter) -> KeptCharacter:
+async def create_character(workspace: Workspace, caller: Caller, request: CreateCharacter) -> KeptCharacter:
     """Store a character with its description, personality, example messages and tags."""
     piece = _with_texts(Character(name=request.name), request)
-    return character_of(change, items.add(change, "characters", index_character(piece), request.at))
+    return await add_item(workspace, "characters", lambda: index_character(piece), character_of, request.at)
 
 
 def _with_texts(piece: Character, request: CharacterTexts) -> Character:
@@ -131,15 +134,18 @@ def read_character(read: Reader, caller: Caller, request: OneCharacter) -> KeptC
 
 
 @operation(Tool("characters.update", toolset=WRITING), Route("PUT", "/api/characters/{character_id}"))
-def update_character(change: Change, caller: Caller, request: UpdateCharacter) -> KeptCharacter:
+async def update_character(workspace: Workspace, caller: Caller, request: UpdateCharacter) -> KeptCharacter:
     """Update a character. Fields you leave out do not change."""
-    kept = current(change, "characters", request.character_id, request.version)
-    bodies = items.bodies(change, kept.document_id)
-    own: dict[str, Any] = {name: kept.facts.get(name) or "" for name in ("creator", "character_version")}
-    own |= {name: tuple(kept.facts.get(name) or ()) for name in ("tags", "alternate_greetings")}
-    old = Character(name=kept.title or "", **texts_of(bodies, CHARACTER_TEXTS), **own)
-    piece = _with_texts(replace(old, name=request.name) if request.name else old, request)
-    return character_of(change, items.update(change, kept, index_character(piece)))
+
+    def look(read: Reader) -> tuple[LibraryItem, ItemDraft]:
+        kept = current(read, "characters", request.character_id, request.version)
+        bodies = items.bodies(read, kept.document_id)
+        own: dict[str, Any] = {name: kept.facts.get(name) or "" for name in ("creator", "character_version")}
+        own |= {name: tuple(kept.facts.get(name) or ()) for name in ("tags", "alternate_greetings")}
+        old = Character(name=kept.title or "", **texts_of(bodies, CHARACTER_TEXTS), **own)
+        return kept, index_character(_with_texts(replace(old, name=request.name) if request.name else old, request))
+
+    return await update_item(workspace, look, character_of, request.version)
 
 
 @operation(Route("GET", "/api/characters"), Command("character list", columns=("id", "name", "tags", "last_modified")))

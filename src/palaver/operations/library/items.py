@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field
 
 from palaver.errors import Conflict
+from palaver.model.library import ItemDraft
 from palaver.model.requests import Line, Request, Time, clamp, storable
 from palaver.model.times import parse
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.items import LibraryItem
+from palaver.store.workspaces import Workspace
+
+T = TypeVar("T")
 
 LONGEST_CONTENT = 20_000_000
 WRITING = "library-writing"
@@ -55,6 +61,39 @@ def current(read: Reader, source: str, id: int | str, version: int | None = None
             current_version=kept.version,
         )
     return kept
+
+
+async def add_item(
+    workspace: Workspace,
+    source: str,
+    index: Callable[[], ItemDraft],
+    shown: Callable[[Reader, LibraryItem], T],
+    at: datetime | None,
+) -> T:
+    """Store an item. Its text is cut before the change and read after it: the writer only writes."""
+    draft = await asyncio.to_thread(index)
+    kept = await workspace.change(lambda change: items.add(change, source, draft, at))
+    return await workspace.read(lambda read: shown(read, kept))
+
+
+async def update_item(
+    workspace: Workspace,
+    look: Callable[[Reader], tuple[LibraryItem, ItemDraft]],
+    shown: Callable[[Reader, LibraryItem], T],
+    version: int | None,
+) -> T:
+    """Store the next version of an item. If somebody else was faster, the change is made again on top of theirs,
+    unless the caller has named the version that it is for."""
+    for is_last in (version is not None, False, False, True):
+        kept, draft = await workspace.read(look)
+        try:
+            updated = await workspace.change(partial(items.update, item=kept, draft=draft))
+        except Conflict:
+            if is_last:
+                raise
+        else:
+            break
+    return await workspace.read(lambda read: shown(read, updated))
 
 
 def given(request: Request, names: Iterable[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field
 
-from palaver.model.library import Media, Segment
+from palaver.model.library import ItemDraft, Media, Segment
 from palaver.model.people import Caller
 from palaver.model.requests import AnyId, Line, Request, storable
 from palaver.operations.library.items import (
@@ -19,16 +19,19 @@ from palaver.operations.library.items import (
     Keywords,
     Listing,
     VersionedEdit,
+    add_item,
     current,
     given,
+    update_item,
     uri_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources.media import index_media
-from palaver.store.engines.database import Change, Reader
+from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.items import LibraryItem
 from palaver.store.search import found_passages
+from palaver.store.workspaces import Workspace
 
 Address = Annotated[str, Field(max_length=4000), AfterValidator(storable)]
 
@@ -94,8 +97,12 @@ class GivenSegment(Given):
     """Spoken text."""
 
 
+Chunks = Annotated[list[GivenChunk], Field(max_length=100_000)]
+Segments = Annotated[list[GivenSegment], Field(max_length=200_000)]
+
+
 class GivenTranscript(Given):
-    segments: Annotated[list[GivenSegment], Field(max_length=200_000)]
+    segments: Segments
     """Timed segments."""
 
     def as_segments(self) -> tuple[Segment, ...]:
@@ -111,7 +118,7 @@ class CreateMedia(Created):
     """Full text."""
     url: Address | None = None
     """Address of the original."""
-    chunks: Annotated[list[GivenChunk], Field(max_length=100_000)] | None = None
+    chunks: Chunks | None = None
     """The text as chunks, if you have cut it. They are stored unchanged."""
     transcript: GivenTranscript | None = None
     """Timed transcript: {segments: [{start, end, text}]}, in seconds."""
@@ -135,7 +142,7 @@ class UpdateMedia(VersionedEdit):
     """New text. The chunks of the old text are removed."""
     url: Address | None = None
     """New address."""
-    chunks: Annotated[list[GivenChunk], Field(max_length=100_000)] | None = None
+    chunks: Chunks | None = None
     """New chunks. They are stored unchanged."""
     transcript: GivenTranscript | None = None
     """New transcript."""
@@ -174,7 +181,7 @@ def media_of(read: Reader, kept: LibraryItem) -> KeptMedia:
 
 
 @operation(Tool("media.create", toolset=WRITING), Route("POST", "/api/media", status=201))
-def create_media(change: Change, caller: Caller, request: CreateMedia) -> KeptMedia:
+async def create_media(workspace: Workspace, caller: Caller, request: CreateMedia) -> KeptMedia:
     """Store a media item (video, podcast, book, article) with its text, chunks and transcript."""
     piece = Media(
         title=request.title,
@@ -185,7 +192,7 @@ def create_media(change: Change, caller: Caller, request: CreateMedia) -> KeptMe
         segments=request.transcript.as_segments() if request.transcript else (),
         keywords=tuple(request.keywords),
     )
-    return media_of(change, items.add(change, "media", index_media(piece), request.at))
+    return await add_item(workspace, "media", lambda: index_media(piece), media_of, request.at)
 
 
 @operation(Route("GET", "/api/media/{media_id}"), Command("media show", takes=("media_id",), text="content"))
@@ -195,23 +202,26 @@ def read_media(read: Reader, caller: Caller, request: OneMedia) -> KeptMedia:
 
 
 @operation(Tool("media.update", toolset=WRITING), Route("PUT", "/api/media/{media_id}"))
-def update_media(change: Change, caller: Caller, request: UpdateMedia) -> KeptMedia:
+async def update_media(workspace: Workspace, caller: Caller, request: UpdateMedia) -> KeptMedia:
     """Update a media item. Fields you leave out do not change."""
-    kept = current(change, "media", request.media_id, request.version)
-    bodies = items.bodies(change, kept.document_id)
-    is_new_text = request.content is not None and request.content != bodies["content"]
-    chunks = () if is_new_text else tuple(orjson.loads(bodies.get("chunks", "[]")))
-    old = Media(
-        title=kept.title or "",
-        media_type=kept.facts["media_type"],
-        content=bodies["content"],
-        url=kept.facts.get("url"),
-        chunks=tuple(chunk.text for chunk in request.chunks) if request.chunks is not None else chunks,
-        segments=request.transcript.as_segments() if request.transcript else segments_of(bodies),
-        keywords=tuple(kept.facts.get("keywords", ())),
-    )
-    piece = replace(old, **given(request, ("title", "media_type", "content", "url", "keywords")))
-    return media_of(change, items.update(change, kept, index_media(piece)))
+
+    def look(read: Reader) -> tuple[LibraryItem, ItemDraft]:
+        kept = current(read, "media", request.media_id, request.version)
+        bodies = items.bodies(read, kept.document_id)
+        is_new_text = request.content is not None and request.content != bodies["content"]
+        chunks = () if is_new_text else tuple(orjson.loads(bodies.get("chunks", "[]")))
+        old = Media(
+            title=kept.title or "",
+            media_type=kept.facts["media_type"],
+            content=bodies["content"],
+            url=kept.facts.get("url"),
+            chunks=tuple(chunk.text for chunk in request.chunks) if request.chunks is not None else chunks,
+            segments=request.transcript.as_segments() if request.transcript else segments_of(bodies),
+            keywords=tuple(kept.facts.get("keywords", ())),
+        )
+        return kept, index_media(replace(old, **given(request, ("title", "media_type", "content", "url", "keywords"))))
+
+    return await update_item(workspace, look, media_of, request.version)
 
 
 @operation(

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from palaver.model.library import Note
+from palaver.model.library import ItemDraft, Note
 from palaver.model.people import Caller
 from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import (
@@ -17,15 +17,18 @@ from palaver.operations.library.items import (
     Keywords,
     Listing,
     VersionedEdit,
+    add_item,
     current,
     given,
+    update_item,
     uri_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources.notes import index_note
-from palaver.store.engines.database import Change, Reader
+from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.items import LibraryItem
+from palaver.store.workspaces import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,10 @@ def note_of(read: Reader, kept: LibraryItem) -> KeptNote:
     Route("POST", "/api/notes", status=201),
     Command("note add", takes=("title",), rest="content"),
 )
-def create_note(change: Change, caller: Caller, request: CreateNote) -> KeptNote:
+async def create_note(workspace: Workspace, caller: Caller, request: CreateNote) -> KeptNote:
     """Store a note with a title, a text and keywords."""
     piece = Note(title=request.title, content=request.content, keywords=tuple(request.keywords))
-    return note_of(change, items.add(change, "notes", index_note(piece), request.at))
+    return await add_item(workspace, "notes", lambda: index_note(piece), note_of, request.at)
 
 
 @operation(Route("GET", "/api/notes/{note_id}"), Command("note show", takes=("note_id",), text="content"))
@@ -100,13 +103,16 @@ def read_note(read: Reader, caller: Caller, request: OneNote) -> KeptNote:
     Route("PUT", "/api/notes/{note_id}"),
     Command("note edit", takes=("note_id",)),
 )
-def update_note(change: Change, caller: Caller, request: UpdateNote) -> KeptNote:
+async def update_note(workspace: Workspace, caller: Caller, request: UpdateNote) -> KeptNote:
     """Update a note. Fields you leave out do not change."""
-    kept = current(change, "notes", request.note_id, request.version)
-    bodies = items.bodies(change, kept.document_id)
-    old = Note(title=kept.title or "", content=bodies["content"], keywords=tuple(kept.facts["keywords"]))
-    piece = replace(old, **given(request, ("title", "content", "keywords")))
-    return note_of(change, items.update(change, kept, index_note(piece)))
+
+    def look(read: Reader) -> tuple[LibraryItem, ItemDraft]:
+        kept = current(read, "notes", request.note_id, request.version)
+        bodies = items.bodies(read, kept.document_id)
+        old = Note(title=kept.title or "", content=bodies["content"], keywords=tuple(kept.facts["keywords"]))
+        return kept, index_note(replace(old, **given(request, ("title", "content", "keywords"))))
+
+    return await update_item(workspace, look, note_of, request.version)
 
 
 @operation(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from palaver.model.library import Prompt
+from palaver.model.library import ItemDraft, Prompt
 from palaver.model.people import Caller
 from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import (
@@ -18,16 +18,19 @@ from palaver.operations.library.items import (
     Keywords,
     Listing,
     VersionedEdit,
+    add_item,
     current,
     given,
     texts_of,
+    update_item,
     uri_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources.prompts import PROMPT_TEXTS, index_prompt
-from palaver.store.engines.database import Change, Reader
+from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.items import LibraryItem
+from palaver.store.workspaces import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +110,10 @@ def _prompt_with(piece: Prompt, request: PromptTexts) -> Prompt:
     Route("POST", "/api/prompts", status=201),
     Command("prompt add", takes=("name",)),
 )
-def create_prompt(change: Change, caller: Caller, request: CreatePrompt) -> KeptPrompt:
+async def create_prompt(workspace: Workspace, caller: Caller, request: CreatePrompt) -> KeptPrompt:
     """Store a prompt. MCP clients list it among their prompts, with one argument for each {{name}} in it."""
     piece = _prompt_with(Prompt(name=request.name), request)
-    return prompt_of(change, items.add(change, "prompts", index_prompt(piece), request.at))
+    return await add_item(workspace, "prompts", lambda: index_prompt(piece), prompt_of, request.at)
 
 
 @operation(Route("GET", "/api/prompts/{prompt_id:name}"), Command("prompt show", takes=("prompt_id",)))
@@ -124,16 +127,19 @@ def read_prompt(read: Reader, caller: Caller, request: OnePrompt) -> KeptPrompt:
     Route("PUT", "/api/prompts/{prompt_id:name}"),
     Command("prompt edit", takes=("prompt_id",)),
 )
-def update_prompt(change: Change, caller: Caller, request: UpdatePrompt) -> KeptPrompt:
+async def update_prompt(workspace: Workspace, caller: Caller, request: UpdatePrompt) -> KeptPrompt:
     """Update a prompt. Fields you leave out do not change."""
-    kept = find_prompt(change, request.prompt_id, request.version)
-    bodies = items.bodies(change, kept.document_id)
-    old = Prompt(
-        name=request.name or kept.title or "",
-        **texts_of(bodies, PROMPT_TEXTS),
-        keywords=tuple(kept.facts.get("keywords") or ()),
-    )
-    return prompt_of(change, items.update(change, kept, index_prompt(_prompt_with(old, request))))
+
+    def look(read: Reader) -> tuple[LibraryItem, ItemDraft]:
+        kept = find_prompt(read, request.prompt_id, request.version)
+        old = Prompt(
+            name=request.name or kept.title or "",
+            **texts_of(items.bodies(read, kept.document_id), PROMPT_TEXTS),
+            keywords=tuple(kept.facts.get("keywords") or ()),
+        )
+        return kept, index_prompt(_prompt_with(old, request))
+
+    return await update_item(workspace, look, prompt_of, request.version)
 
 
 @operation(Route("GET", "/api/prompts"), Command("prompt list", columns=("id", "name", "author", "keywords")))

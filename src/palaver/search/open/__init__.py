@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from palaver.errors import NotFound, Refused
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.requests import Query, Request, clamp, storable
+from palaver.model.requests import Metadata, Query, Request, clamp, storable
 from palaver.model.search import FoundPassage, GetResponse
 from palaver.search.open import conversation, text
 from palaver.search.open.budget import characters
@@ -70,7 +70,7 @@ class RetrievalOptions(Request):
     """How many chunks on each side to consider, 0 to 10; 0 is the anchor alone."""
     prefer_prechunked: bool | None = None
     """Use the chunks a media item came with, if it has some, whatever chunk_size_tokens says. Default: true."""
-    loc: Annotated[dict[str, Any], Field(max_length=20), AfterValidator(_storable_loc)] | None = None
+    loc: Annotated[Metadata, Field(max_length=20), AfterValidator(_storable_loc)] | None = None
     """Where to open it: the loc of a search result."""
     query: Query | None = None
     """Open it where this is said."""

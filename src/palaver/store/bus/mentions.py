@@ -30,8 +30,8 @@ def key_of(name: str) -> str:
 
 
 def add(change: Change, message: Message, passage_id: int, document_id: int, replies_to: str | None) -> None:
-    for name in names_in(message, replies_to):
-        change.run("insert_mention", name=name, passage_id=passage_id, document_id=document_id, seq=message.seq)
+    where = {"passage_id": passage_id, "document_id": document_id, "seq": message.seq}
+    change.run_many("insert_mention", [{"name": name, **where} for name in names_in(message, replies_to)])
 
 
 def mark_seen(change: Change, names: Iterable[str], passage_ids: Iterable[int]) -> set[int]:

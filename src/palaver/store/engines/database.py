@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from math import inf
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -36,6 +37,9 @@ MOST_CHECKED = 200_000
 """How many passages with the words are checked at most."""
 FOREVER = 2**62
 """A time in microseconds that is later than any other."""
+INDEXED_AT_ONCE = 200_000
+"""A change of a caller indexes about this many characters. The index rows of further texts follow in changes of their
+own, so that the writer is free in between."""
 BATCH_BYTES = 4_000_000
 """The approximate size of the JSON that one statement gets."""
 
@@ -343,16 +347,31 @@ class Pending:
         self.index[passage_id] = row
 
 
+class PutOff(NamedTuple):
+    """A text that is indexed later: its number of characters, and whether its passage is new."""
+
+    size: int
+    is_new: bool
+
+
 class Change(Reader):
     """One transaction with its events and index rows. All of it is committed, or nothing."""
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         super().__init__(connection, settings)
         self.pending = Pending()
+        self.room: float = inf
+        """How many characters this change may still index."""
+        self.put_off: dict[int, PutOff] = {}
+        """The passages that are indexed after the commit (`Workspace.change`)."""
 
     def run(self, name: str, /, **params: Any) -> int:
         """Run a named statement and return the number of changed rows."""
         return self.connection.run(self.connection.dialect.sql(name), params)
+
+    def run_many(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Run a named statement for each row, without a round trip for each."""
+        self.connection.run_many(self.connection.dialect.sql(name), rows)
 
     def run_rows(self, name: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run a named statement that takes many rows."""
@@ -361,6 +380,16 @@ class Change(Reader):
     def tell(self, event: Event) -> None:
         """Publish an event when this change is committed."""
         self.pending.events.append(event)
+
+    def index_text(self, passage_id: int, size: int, row: Callable[[], IndexRow], *, is_new: bool) -> None:
+        """Index a text of this size, or put it off if this change has indexed enough. Its old row is removed now."""
+        self.room -= size
+        if self.room >= 0:
+            self.index(passage_id, row(), is_new=is_new)
+            return
+        if not is_new:
+            self.unindex(passage_id)
+        self.put_off[passage_id] = PutOff(size, is_new)
 
     def index(self, passage_id: int, row: IndexRow, *, is_new: bool) -> None:
         self.pending.put(passage_id, row, is_new=is_new)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from unicodedata import normalize
@@ -16,7 +16,7 @@ import orjson
 from palaver.model.projects import is_called, names_of
 from palaver.model.times import micros
 from palaver.model.visibility import is_human_only
-from palaver.store.engines.database import STEM, Change, IndexRow, PrepareText, Reader, Row, role_scope
+from palaver.store.engines.database import STEM, Change, IndexRow, PrepareText, PutOff, Reader, Row, role_scope
 from palaver.store.engines.id_ranges import SUBSTRING_SOURCES, id_range_of
 from palaver.text import tokenize
 from palaver.text.checksum import checksum_of, checksum_of_bytes
@@ -116,7 +116,8 @@ def add_passage(
     )
     passage_id: int = row["id"]
     scopes = further_scopes(source, data or {})
-    change.index(passage_id, index_row(source, document_id, field, author_id, text, role, scopes), is_new=True)
+    row_of = partial(index_row, source, document_id, field, author_id, text, role, scopes)
+    change.index_text(passage_id, len(text), row_of, is_new=True)
     return passage_id
 
 
@@ -173,11 +174,15 @@ def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) ->
         )  # fmt: skip
         change.run_rows("insert_passages", rows)
         for id, new in zip(ids, some, strict=True):
-            more = further_scopes(source, new.data) if new.data else ()
-            scopes = scopes_of(source, new.document_id, new.field, new.author_id, new.role, more)
-            words, stems, substring, prepared = new.indexed or indexed_text(source, new.text)
-            created_at = micros(new.created_at) if new.created_at else None
-            change.index(id, IndexRow(scopes, words, stems, substring, created_at, prepared), is_new=True)
+            change.index_text(id, len(new.text), partial(_new_index_row, source, new), is_new=True)
+
+
+def _new_index_row(source: str, new: NewPassage) -> IndexRow:
+    more = further_scopes(source, new.data) if new.data else ()
+    scopes = scopes_of(source, new.document_id, new.field, new.author_id, new.role, more)
+    words, stems, substring, prepared = new.indexed or indexed_text(source, new.text)
+    created_at = micros(new.created_at) if new.created_at else None
+    return IndexRow(scopes, words, stems, substring, created_at, prepared)
 
 
 def index_row(
@@ -264,7 +269,8 @@ def update_passage(
 ) -> None:
     change.run("update_passage", id=passage_id, text=text, data=data, checksum=checksum_of(text))
     more = further_scopes(source, orjson.loads(data))
-    change.index(passage_id, index_row(source, document_id, "content", author_id, text, role, more), is_new=False)
+    row_of = partial(index_row, source, document_id, "content", author_id, text, role, more)
+    change.index_text(passage_id, len(text), row_of, is_new=False)
 
 
 def retitle(change: Change, *, source: str, document_id: int, title: str) -> None:
@@ -286,6 +292,27 @@ def backfill(change: Change, limit: int) -> int:
             wanted = replace(wanted, substring=None)
         change.index(row["id"], wanted, is_new=True)
     return len(rows)
+
+
+def unindexed(read: Reader, passage_ids: Iterable[int]) -> list[tuple[Row, IndexRow]]:
+    """Those of some passages that are not in the index, each with its index row."""
+    return [(row, index_row_of(row["source"], row)) for row in _unindexed(read, passage_ids)]
+
+
+def index_put_off(change: Change, made: Sequence[tuple[Row, IndexRow]], put_off: Mapping[int, PutOff]) -> None:
+    """Write index rows that were made before. A passage that has changed since then is left to its own change."""
+    rows = {row["id"]: (row, index_row) for row, index_row in made}
+    for document_id in {row["document_id"] for row, _ in made}:
+        change.run("lock_item", id=document_id)
+    change.all("lock_passages", ids=orjson.dumps(list(rows)).decode())
+    for row in _unindexed(change, rows):
+        before, index_row = rows[row["id"]]
+        if row == before:
+            change.index(row["id"], index_row, is_new=put_off[row["id"]].is_new)
+
+
+def _unindexed(read: Reader, passage_ids: Iterable[int]) -> list[Row]:
+    return read.all("unindexed_among", ids=orjson.dumps(list(passage_ids)).decode())
 
 
 def index_row_of(source: str, row: Row) -> IndexRow:
@@ -450,6 +477,13 @@ def _backfill_parts(change: Change, after: int, limit: int) -> int:
 def remove_passage(change: Change, passage_id: int) -> None:
     change.run("delete_passage", id=passage_id)
     change.unindex(passage_id)
+
+
+def remove_passages(change: Change, document_id: int) -> None:
+    """Delete all passages of a document."""
+    for row in change.all("passage_ids", document_id=document_id):
+        change.unindex(row["id"])
+    change.run("delete_passages", document_id=document_id)
 
 
 def remove_document(change: Change, document_id: int) -> None:

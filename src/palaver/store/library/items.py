@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 import orjson
@@ -116,8 +117,7 @@ def add(change: Change, source: str, draft: ItemDraft, created_at: datetime | No
 def update(change: Change, item: LibraryItem, draft: ItemDraft) -> LibraryItem:
     """Replace the content of an item. All its passages are replaced."""
     updated = _update_row(change, item, draft.title, draft.facts)
-    for row in change.all("passage_ids", document_id=item.document_id):
-        documents.remove_passage(change, row["id"])
+    documents.remove_passages(change, item.document_id)
     for name in bodies(change, item.document_id).keys() - set(draft.bodies):
         change.run("drop_body", document_id=item.document_id, field=name)
     _write(change, item, draft)
@@ -161,7 +161,8 @@ def retitle(
         data[documents.SCOPES] = [*own, *scopes]
         change.run("set_passage_data", id=row["id"], data=documents.encode_data(data))
         row = {**row, "document_id": item.document_id, "data": orjson.dumps(data)}
-        change.index(row["id"], documents.index_row_of(item.source, row), is_new=False)
+        row_of = partial(documents.index_row_of, item.source, row)
+        change.index_text(row["id"], len(row["text"]), row_of, is_new=False)
     _add_title(change, item, title, title_scopes)
     return updated
 
@@ -180,8 +181,8 @@ def restore(change: Change, source: str, id: str) -> LibraryItem:
     if row["deleted_at"] is not None:
         change.run("restore_item", id=row["id"])
         for passage in _rows(change, row["id"]):
-            index_row = documents.index_row_of(source, {**passage, "document_id": row["id"]})
-            change.index(passage["id"], index_row, is_new=False)
+            row_of = partial(documents.index_row_of, source, {**passage, "document_id": row["id"]})
+            change.index_text(passage["id"], len(passage["text"]), row_of, is_new=False)
     return must_exist(change, source, id)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import orjson
@@ -148,10 +149,11 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
         elif rewrite:
             at, encoded = micros(turn.ts), documents.encode_data(data)
             changed.append((passage_id, turn.role, turn.content, at, encoded, checksum_of(turn.content)))
-            row = documents.index_row(
-                "sessions", writer.document_id, "content", owner.id, turn.content, turn.role, scopes
-            )
-            change.index(passage_id, row, is_new=False)
+            row_of = partial(
+                documents.index_row,
+                "sessions", writer.document_id, "content", owner.id, turn.content, turn.role, scopes,
+            )  # fmt: skip
+            change.index_text(passage_id, len(turn.content), row_of, is_new=False)
     if changed:
         change.run_rows("replace_turns", changed)
     documents.add_passages(change, "sessions", new)

@@ -55,6 +55,9 @@ UPDATE documents SET title = :title, modified_at = :modified_at, data = :data, v
 -- name: delete_document  delete a document with its passages
 DELETE FROM documents WHERE id = :id;
 
+-- name: delete_passages  delete all passages of a document
+DELETE FROM passages WHERE document_id = :document_id;
+
 -- name: passage_ids  the passages of a document
 SELECT id FROM passages WHERE document_id = :document_id;
 

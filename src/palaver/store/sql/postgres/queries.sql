@@ -127,6 +127,16 @@ LEFT JOIN passage_index i ON i.passage_id = p.id
 WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
+-- name: lock_passages  keep others from changing these passages until the commit
+SELECT id FROM passages WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+ORDER BY id FOR UPDATE;
+
+-- name: unindexed_among  those of these passages that are missing in the search index
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data, d.source
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+  AND d.deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM passage_index i WHERE i.passage_id = p.id);
+
 -- name: index_trigrams  new rows of the substring index
 INSERT INTO passage_trigrams (passage_id, trigrams, created_at)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]), CAST(value ->> 2 AS bigint)

@@ -163,6 +163,14 @@ LEFT JOIN passage_index_docsize i ON i.id = p.id
 WHERE i.id IS NULL AND d.deleted_at IS NULL
 LIMIT :limit;
 
+-- name: lock_passages  there is one writer, so nobody else changes these passages
+SELECT value AS id FROM json_each(:ids);
+
+-- name: unindexed_among  those of these passages that are missing in the search index
+SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data, d.source
+FROM json_each(:ids) CROSS JOIN passages p ON p.id = value JOIN documents d ON d.id = p.document_id
+WHERE d.deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM passage_index_docsize i WHERE i.id = p.id);
+
 -- name: words_not_in_index  passages without a word that they should have; `pairs` are ids and words
 SELECT DISTINCT value ->> 0 AS id FROM json_each(:pairs)
 WHERE NOT EXISTS (
