@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 CHECK_ACCESS_SECONDS = 0.5
 READ_MARKS_SECONDS = 1.0
 """How often the server looks for tokens, logins and workspaces that another process ended."""
-AUDIT_CHECK_SECONDS = 600.0
-"""Time limit for checking the hash chain of the audit log."""
 RELEASE_SECONDS = 10.0
 """How long deleting a workspace waits for other servers to close its files."""
 INDEX_WAIT_SECONDS = 2.0
@@ -294,7 +292,7 @@ class App:
         found = found or await self._database.read(
             lambda read: [f"{t} is missing" for t in missing_tables.missing(read, "server")]
         )
-        return found or await self._database.read(audit.problems, timeout=AUDIT_CHECK_SECONDS)
+        return found or await self._database.read(audit.problems)
 
     async def signs(self) -> list[HealthProblem]:
         """Problems that a quick look shows, for /readyz. They name no workspace's content."""

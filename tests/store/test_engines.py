@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +16,25 @@ import apsw
 import psycopg
 import pytest
 from tests.conftest import Engine
-from tests.store.bus import Bus, open_workspace, opened, rows
+from tests.store.bus import HUMAN, Bus, open_workspace, opened, rows
 
 from palaver.app import App
-from palaver.errors import PalaverError, Refused, Timeout, Unavailable
+from palaver.errors import PalaverError, Refused, Timeout, TooMany, Unavailable
+from palaver.model.people import Caller
+from palaver.operations.bus.threads import CreateThread, OneThread, create_thread, get_thread
+from palaver.operations.search.bus_search import SearchMessages, search_messages
 from palaver.settings import Settings
 from palaver.store.engines.database import Reader
+from palaver.store.search.caller_turns import MOST_WAITING, SEARCHES_AT_ONCE
 from palaver.store.workspaces import check_name, open_engine
 
 ENDLESS = {
     "sqlite": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000000) SELECT max(x) AS m FROM n",
     "postgres": "SELECT pg_sleep(30)",
 }
+
+
+INTERRUPTED = (apsw.InterruptError, psycopg.errors.QueryCanceled)
 
 
 def endless(read: Reader) -> Any:
@@ -35,31 +44,47 @@ def endless(read: Reader) -> Any:
 # Time limits
 
 
-async def test_a_read_that_takes_too_long_is_given_up(settings: Settings):
+async def test_a_search_that_takes_too_long_is_given_up(settings: Settings):
     async with opened(replace(settings, search_timeout=0.3)) as bus:
         thread = await bus.thread()
         began = time.monotonic()
         with pytest.raises(Timeout, match="Database operation timeout"):
-            await bus.here.read(endless)
-        assert 0.25 < time.monotonic() - began < 2
+            await bus.here.search(HUMAN, endless)
+        assert time.monotonic() - began > 0.25
         message = await bus.post(thread, "heliotrope")
+        await asyncio.gather(*(bus.here.read(lambda read: None) for _ in range(20)))
+        bus.here.settings = replace(settings, search_timeout=60.0)
         for _ in range(20):  # on every connection, also on the one that was interrupted
             assert await bus.found("heliotrope") == {message.id}
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.000001])
-async def test_with_no_time_at_all_every_read_is_given_up_and_writing_goes_on(settings: Settings, seconds: float):
+async def test_with_no_time_at_all_every_search_is_given_up_and_reading_and_writing_go_on(
+    settings: Settings, seconds: float
+):
     async with opened(replace(settings, search_timeout=seconds)) as bus:
-        await bus.here.change(lambda change: None)
+        thread = await bus.thread()
         for _ in range(10):
             with pytest.raises(Timeout):
-                await bus.here.read(lambda read: None)
+                await bus.here.search(HUMAN, endless)
+        message = await bus.post(thread, "heliotrope")
+        assert await bus.messages(thread) == [message]
 
 
-async def test_many_slow_reads_at_once_are_all_given_up_and_writing_goes_on(settings: Settings):
-    async with opened(replace(settings, search_timeout=60.0)) as bus:
+async def test_a_server_with_no_time_for_searches_starts_and_answers(settings: Settings):
+    app = App(replace(settings, search_timeout=0.000001))
+    here = await app.open()
+    thread = await create_thread.perform(here, HUMAN, CreateThread(topic="no time"))
+    assert (await get_thread.perform(here, HUMAN, OneThread(thread_id=thread.id))).topic == "no time"
+    with pytest.raises(Timeout):
+        await search_messages.perform(here, HUMAN, SearchMessages(query="heliotrope"))
+    await app.close()
+
+
+async def test_many_slow_searches_at_once_are_all_given_up_and_writing_goes_on(settings: Settings):
+    async with opened(replace(settings, search_timeout=0.3)) as bus:
         thread = await bus.thread()
-        slow = asyncio.gather(*(bus.here.read(endless, timeout=0.3) for _ in range(8)), return_exceptions=True)
+        slow = asyncio.gather(*(bus.here.search(HUMAN, endless) for _ in range(6)), return_exceptions=True)
         await asyncio.sleep(0.05)
         for n in range(5):
             await bus.post(thread, f"meanwhile {n}")
@@ -69,21 +94,88 @@ async def test_many_slow_reads_at_once_are_all_given_up_and_writing_goes_on(sett
         await asyncio.gather(*(bus.state(thread) for _ in range(40)))
 
 
-async def test_a_read_whose_caller_left_is_stopped(settings: Settings):
-    async with opened(replace(settings, search_timeout=2.0)) as bus:
-        thread = await bus.thread()
-        slow = [asyncio.create_task(bus.here.read(endless, timeout=1.0)) for _ in range(4)]
-        await asyncio.sleep(0.1)
+async def test_searches_of_one_caller_take_turns_and_waiting_does_not_count(settings: Settings):
+    async with opened(replace(settings, search_timeout=0.3)) as bus:
+        running, most = 0, 0
+
+        def slow(read: Reader) -> None:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            with pytest.raises((Timeout, *INTERRUPTED)):
+                endless(read)
+            running -= 1
+
+        await asyncio.gather(*(bus.here.search(HUMAN, slow) for _ in range(6)))
+        assert most == SEARCHES_AT_ONCE
+
+
+async def test_a_search_of_another_caller_does_not_wait_for_its_turn(settings: Settings):
+    async with opened(replace(settings, search_timeout=60.0)) as bus:
+        slow = [asyncio.create_task(bus.here.search(HUMAN, endless)) for _ in range(9)]
+        await asyncio.sleep(0.05)
+        async with asyncio.timeout(50):
+            assert await bus.here.search(Caller("agent", "rook"), lambda read: 7) == 7
+        assert not any(task.done() for task in slow)
         for task in slow:
             task.cancel()
-        async with asyncio.timeout(10):
-            await bus.state(thread)
 
 
-async def test_a_slow_read_does_not_interrupt_its_neighbours(settings: Settings):
+async def test_a_caller_with_very_many_waiting_searches_is_refused_more(settings: Settings):
     async with opened(replace(settings, search_timeout=60.0)) as bus:
+        slow = [asyncio.create_task(bus.here.search(HUMAN, endless)) for _ in range(MOST_WAITING + SEARCHES_AT_ONCE)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(TooMany, match="waiting already"):
+            await bus.here.search(HUMAN, endless)
+        for task in slow:
+            task.cancel()
+        await asyncio.wait(slow)
+        assert await bus.here.search(HUMAN, lambda read: 7) == 7
+
+
+@pytest.mark.parametrize("is_search", [True, False])
+async def test_a_read_whose_caller_left_is_stopped(settings: Settings, is_search: bool):
+    async with opened(replace(settings, search_timeout=60.0)) as bus:
+        began, ended = threading.Semaphore(0), threading.Semaphore(0)
+
+        def slow(read: Reader) -> None:
+            began.release()
+            try:
+                endless(read)
+            finally:
+                ended.release()
+
+        read = partial(bus.here.search, HUMAN) if is_search else bus.here.read
+        tasks = [asyncio.create_task(read(slow)) for _ in range(2)]
+        for semaphore in (began, ended):
+            for _ in tasks:
+                assert await asyncio.to_thread(semaphore.acquire, timeout=20)
+            for task in tasks:
+                task.cancel()
+
+
+async def test_a_search_whose_caller_left_is_stopped_between_two_statements_too(settings: Settings):
+    async with opened(replace(settings, search_timeout=60.0)) as bus:
+        began, ended = threading.Event(), threading.Event()
+
+        def ranking(read: Reader) -> None:
+            began.set()
+            try:
+                while True:
+                    read.check()
+            finally:
+                ended.set()
+
+        task = asyncio.create_task(bus.here.search(HUMAN, ranking))
+        assert await asyncio.to_thread(began.wait, 20)
+        task.cancel()
+        assert await asyncio.to_thread(ended.wait, 20)
+
+
+async def test_a_slow_search_does_not_interrupt_its_neighbours(settings: Settings):
+    async with opened(replace(settings, search_timeout=0.4)) as bus:
         thread = await bus.thread()
-        slow = asyncio.gather(*(bus.here.read(endless, timeout=0.4) for _ in range(2)), return_exceptions=True)
+        slow = asyncio.gather(*(bus.here.search(HUMAN, endless) for _ in range(2)), return_exceptions=True)
         while not slow.done():
             await asyncio.gather(*(bus.state(thread) for _ in range(4)))
         assert all(isinstance(answer, Timeout) for answer in await slow)

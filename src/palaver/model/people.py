@@ -92,6 +92,11 @@ class Caller:
         return self.kind == "agent"
 
     @property
+    def counted_as(self) -> str:
+        """The name under which limits count this caller: its token, else its agent, its session, or its own name."""
+        return self.token_id or self.session.agent_id or self.session.key or f"{self.kind} {self.name}"
+
+    @property
     def acting_agent(self) -> str | None:
         """The agent this caller acts as: that of its token, else that of its connection."""
         return self.agent_id or self.session.agent_id

@@ -1,7 +1,8 @@
 """Operation: one function with up to three faces, an MCP tool, a REST route and a CLI command.
 
-The type of its first parameter says how it runs: with a `Reader` in a snapshot, with a `Change` in a transaction, with
-a `Workspace` on the event loop, where it may wait. Its docstring is the description in all faces and in the reference.
+The type of its first parameter says how it runs: with a `Reader` in a snapshot, with a `SearchReader` in one with a
+time limit, with a `Change` in a transaction, with a `Workspace` on the event loop, where it may wait. Its
+docstring is the description in all faces and in the reference.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from palaver.model.admin import permissions
 from palaver.model.admin.audit import Facts, Kind, signature
 from palaver.model.people import Caller, TokenScope
 from palaver.model.requests import Request
-from palaver.store.engines.database import Change, Reader
+from palaver.store.engines.database import Change, Reader, SearchReader
 from palaver.store.workspaces import Workspace
 
 Show = Callable[[Any], Any]
@@ -103,7 +104,7 @@ class Command:
 
 Face = Tool | Route | Command
 DEEDS: dict[str, Kind] = {"delete": "deletion", "purge": "deletion", "export": "export"}
-Works = Literal["read", "change", "wait"]
+Works = Literal["read", "search", "change", "wait"]
 Before = Callable[[Workspace], Awaitable[None]]
 After = Callable[[Workspace, Caller, Any], None]
 
@@ -178,6 +179,8 @@ class Operation:
         match self.kind:
             case "read":
                 return await workspace.read(lambda read: self.work(read, caller, request))
+            case "search":
+                return await workspace.search(caller, lambda read: self.work(read, caller, request))
             case "change":
                 return await workspace.change(lambda change: self.work(change, caller, request))
             case "wait":
@@ -206,7 +209,7 @@ def operation(
     def wrap(work: Callable[..., Any]) -> Operation:
         hints = typing.get_type_hints(work)
         first, _, third = list(inspect.signature(work).parameters)
-        kinds: dict[type, Works] = {Reader: "read", Change: "change", Workspace: "wait"}
+        kinds: dict[type, Works] = {Reader: "read", SearchReader: "search", Change: "change", Workspace: "wait"}
         description = _LINE_END.sub(" ", inspect.getdoc(work) or "")
         assert description, f"{work.__name__} needs a docstring: it is what models and people read"
         name, works = work.__name__, kinds[hints[first]]

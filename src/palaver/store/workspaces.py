@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from palaver.errors import PalaverError, Refused
-from palaver.model.people import Agent
+from palaver.model.people import Agent, Caller
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.settings import Settings
@@ -35,9 +35,11 @@ from palaver.store.engines.database import (
     PrepareText,
     PutOff,
     Reader,
+    SearchReader,
     TableSlices,
 )
 from palaver.store.library import documents
+from palaver.store.search.caller_turns import CallerTurns
 from palaver.store.search.search_sessions import SearchTurns
 from palaver.store.sessions.outlines import RecentOutlines
 from palaver.store.sessions.transcripts import Transcripts
@@ -74,6 +76,7 @@ class Workspace:
         self.allowances: dict[tuple[str, str], Allowance] = {}
         """The calls that this server may still answer, by caller and rate-limited operation."""
         self.search_turns = SearchTurns()
+        self._turns = CallerTurns()
         self._storing: set[asyncio.Future[Any]] = set()
         self.pending_marks = PendingMarks()
         self.missing_uploads: list[str] = []
@@ -96,9 +99,14 @@ class Workspace:
     def is_default(self) -> bool:
         return self.name == DEFAULT
 
-    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
+    async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a consistent snapshot."""
-        return await self._engine.read(work, timeout=timeout)
+        return await self._engine.read(work)
+
+    async def search(self, caller: Caller, work: Callable[[SearchReader], T]) -> T:
+        """Run a search on a consistent snapshot, within the time limit. Searches of one caller take turns."""
+        async with self._turns.of(caller.counted_as):
+            return await self._engine.search(work, self.settings.search_timeout)
 
     async def change(self, work: Callable[[Change], T]) -> T:
         """Run work in one transaction. When this returns, it is on disk and its events are being sent.

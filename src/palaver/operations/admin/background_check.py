@@ -37,8 +37,6 @@ LOOK_SECONDS = 1.0
 """How often the server looks whether a round is due, and whether an import has ended."""
 AGAIN_SECONDS = 60.0
 """When a round that could not be completed is tried again."""
-SLICE_SECONDS = 30.0
-"""Time limit for a slice that reads rows."""
 THREADS_AT_ONCE = 50
 PASSAGES_AT_ONCE = 200
 
@@ -134,7 +132,7 @@ class BackgroundCheck:
             await asyncio.sleep(max(SHORTEST_PAUSE, min(took * REST, self._seconds / SLICES_A_ROUND)))
 
     async def _read_slice(self, here: Workspace, engine: Workspace | Engine, work: Callable[[Reader], T]) -> T:
-        return await self._slice(here, lambda: engine.read(work, timeout=SLICE_SECONDS))
+        return await self._slice(here, lambda: engine.read(work))
 
     async def _check_threads(self, here: Workspace) -> bool:
         after: int | None = 0

@@ -28,8 +28,6 @@ EMBED_PAUSE_SECONDS = 0.05
 """The pause between batches of vectors. It keeps the server quick while it looks for passages without vectors."""
 INDEX_CHECK_PAUSE = 100
 """The search index is checked again after this many times the time that the last check took, at least 30 s."""
-INDEX_CHECK_SECONDS = 120.0
-"""Time limit for the query that looks for passages without an index entry: it reads all of them."""
 BACKFILL_BATCH = 500
 
 MENDED = "They were added again. Look at what else writes to the database, and at the disk"
@@ -149,7 +147,7 @@ async def complete_index(here: Workspace, *, is_opening: bool = False) -> bool:
             is_complete = (is_opening and documents.seems_complete(read)) or documents.is_complete(read)
             return is_complete, documents.has_marked_human_only(read)
 
-        is_complete, has_marks = await here.read(look, timeout=INDEX_CHECK_SECONDS)
+        is_complete, has_marks = await here.read(look)
         if not is_complete:
             added = 0
             while more := await here.change(lambda change: documents.backfill(change, BACKFILL_BATCH)):

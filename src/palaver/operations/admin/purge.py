@@ -11,9 +11,6 @@ from palaver.store.admin.audit import AuditLog
 from palaver.store.search import search_sessions
 from palaver.store.workspaces import Workspace
 
-READ_SECONDS = 600.0
-"""Time limit for the query that reads every passage with an image."""
-
 
 @dataclass(frozen=True, slots=True)
 class PurgeResult:
@@ -29,7 +26,7 @@ async def purge(here: Workspace, trail: AuditLog, by: str = TERMINAL) -> PurgeRe
         items += count
     await here.change(trash.forget_events)
     await here.change(search_sessions.forget_all)
-    in_use = await here.read(trash.images_in_use, timeout=READ_SECONDS)
+    in_use = await here.read(trash.images_in_use)
     images = await asyncio.to_thread(trash.remove_images, here.settings.data / "uploads" / here.name, in_use)
     await here.wipe()
     await asyncio.to_thread(trail.engine.wipe)

@@ -25,8 +25,7 @@ async def refuse_too_many(workspace: Workspace, caller: Caller, operation: Opera
     limit = limit_of(workspace.settings, tools[0].name) if tools else 0
     if not limit:
         return
-    who = caller.token_id or caller.session.agent_id or caller.session.key or f"{caller.kind} {caller.name}"
-    key = who, operation.name
+    key = caller.counted_as, operation.name
     allowance = _allowance(workspace, key)
     async with allowance.turn:
         if allowance.ends <= time.monotonic():

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 SERVER = "the server database"
 INDEXED_AT_ONCE = 500
 """Passages that are indexed in one change."""
-LONG = 600.0
-"""Seconds that a check may take."""
 OLDEST_POSTGRES = 14
 """The oldest supported major version."""
 DATABASE_MISSING = (
@@ -131,13 +129,13 @@ async def problems_of_data(workspace: Workspace) -> list[str]:
     found = await workspace.check()
     if found:
         return found
-    if damaged := await workspace.read(documents.damaged_texts, timeout=LONG):
+    if damaged := await workspace.read(documents.damaged_texts):
         names = await workspace.read(lambda read: [documents.name_of_text(read, one) for one in damaged[:NAMED]])
         return [f"{phrase_texts(len(damaged))} not as written: changed or damaged on the disk ({some_of(names)})"]
-    threads = await workspace.read(lambda read: bus_threads.count_miscounted(read), timeout=LONG)
+    threads = await workspace.read(lambda read: bus_threads.count_miscounted(read))
     if threads:
         found.append(f"{threads:,} threads have fewer or more messages than were posted to them")
-    if not await workspace.read(documents.is_complete, timeout=LONG):
+    if not await workspace.read(documents.is_complete):
         found.append("the search index does not have every passage")
     elif not await _holds_the_texts(workspace):
         found.append("the search index does not match the texts: one of them was changed or damaged")
@@ -146,7 +144,7 @@ async def problems_of_data(workspace: Workspace) -> list[str]:
 
 async def _holds_the_texts(workspace: Workspace) -> bool:
     try:
-        return await workspace.read(documents.matches_texts, timeout=LONG)
+        return await workspace.read(documents.matches_texts)
     except orjson.JSONDecodeError:
         raise Unavailable("Rows of the database are damaged: their data is not JSON.") from None
 
@@ -158,7 +156,7 @@ async def problems_of_uploads(workspace: Workspace) -> list[str]:
 
 
 async def missing_uploads(workspace: Workspace) -> list[str]:
-    shown = await workspace.read(trash.images_in_use, timeout=LONG)
+    shown = await workspace.read(trash.images_in_use)
     folder = workspace.settings.data / "uploads" / workspace.name
     return await asyncio.to_thread(lambda: sorted(name for name in shown if not (folder / name).exists()))
 

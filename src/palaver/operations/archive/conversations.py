@@ -73,7 +73,7 @@ with timestamps and content."""
         unread = await bring_up_to_date(here, database)
     elif await here.read(archive.is_empty):
         raise DatabaseNotFound("nothing has been imported yet", "Run 'palaver import PATH', or set CONVERSATION_DB.")
-    found = await here.read(lambda read: match_part(read, request.part, request.scope, request.limit))
+    found = await here.search(caller, lambda read: match_part(read, request.part, request.scope, request.limit))
     blocks = [format_message(one) for one in found] or ["No matching messages."]
     return SEPARATOR.join([*blocks, unread] if unread else blocks)
 

@@ -46,7 +46,7 @@ async def evidence(workspace: Workspace, caller: Caller, prompt: str, session: s
             text = evidence_for(read, caller, question, scopes, budget * max_tokens // tokens).text
         return f"{FROM_MEMORY}\n{text}" if text else ""
 
-    return await workspace.read(find)
+    return await workspace.search(caller, find)
 
 
 def is_answered(question: Question, results: Results) -> bool:

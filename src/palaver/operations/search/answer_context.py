@@ -17,7 +17,7 @@ from palaver.search import hints
 from palaver.search.context import Context, evidence_for
 from palaver.search.open import PER_TOKEN
 from palaver.search.scope import readable_scopes
-from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.database import Scope, SearchReader
 
 
 class AnswerContext(Asking):
@@ -35,7 +35,7 @@ class AnswerContext(Asking):
     Command("context", rest="query", text="text"),
     before=import_if_changed,
 )
-def answer_context(read: Reader, caller: Caller, request: AnswerContext) -> Context:
+def answer_context(read: SearchReader, caller: Caller, request: AnswerContext) -> Context:
     """Get the best evidence for a question from all sources, as one text within a token budget. Each piece names its
     source, author and time. The text is between two lines with the same random mark."""
     narrowing = request.narrowing(request.query)

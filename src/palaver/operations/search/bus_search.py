@@ -19,7 +19,7 @@ from palaver.search import hints
 from palaver.search.match import match_messages
 from palaver.search.snippet import as_html, as_text, excerpts
 from palaver.store.bus import threads
-from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.database import Scope, SearchReader
 from palaver.store.library.documents import HUMAN_ONLY, document_scope
 from palaver.text import query as queries
 
@@ -115,7 +115,7 @@ def _nothing(request: SearchMessages, hint: str) -> Hits:
         must_have={"q": "Query parameter 'q' must not be empty"},
     ),
 )
-def search_messages(read: Reader, caller: Caller, request: SearchMessages) -> Hits:
+def search_messages(read: SearchReader, caller: Caller, request: SearchMessages) -> Hits:
     """Search messages by keywords, best match first, with a snippet around each match."""
     if not request.query.strip():
         raise Refused("query must not be empty")

@@ -64,7 +64,7 @@ def search_operation(source: Source) -> Operation:
         )
 
     async def search(here: Workspace, caller: Caller, request: Any) -> SearchResponse:
-        answer = await here.read(lambda read: find(read, caller, request))
+        answer = await here.search(caller, lambda read: find(read, caller, request))
         if (key := caller.search_session) and request.offset == 0:
             query = request.query if isinstance(request.query, str) else ", ".join(request.query)
             await here.store_soon(lambda change: search_sessions.store_query(change, key, query))

@@ -10,7 +10,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import Request, clamp
 from palaver.operations.operation import Route, operation
 from palaver.search.operators.completions import Completion, complete
-from palaver.store.engines.database import Reader
+from palaver.store.engines.database import SearchReader
 from palaver.text.operators import OperatorName
 
 
@@ -24,6 +24,6 @@ class CompleteOperator(Request):
 
 
 @operation(Route("GET", "/api/knowledge/complete"))
-def complete_operator(read: Reader, caller: Caller, request: CompleteOperator) -> list[Completion]:
+def complete_operator(read: SearchReader, caller: Caller, request: CompleteOperator) -> list[Completion]:
     """List values of a search operator that begin with a text: authors, conversations, projects, sources."""
     return complete(read, caller, request.operator, request.text, request.limit)

@@ -215,7 +215,7 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
     async with here.search_turns.of(key):
         if key and request.session_id:
             await _wait_for_new(here, key)
-        current, seen, page = await here.read(find)
+        current, seen, page = await here.search(caller, find)
         if current:
             shown, query = page.names, "" if request.offset else request.query
             is_new = request.session_id is None and current != caller.search_session

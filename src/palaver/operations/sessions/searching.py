@@ -18,7 +18,7 @@ from palaver.operations.sessions.recording import TurnAnswer
 from palaver.search import hints
 from palaver.search.match import match_turns
 from palaver.search.snippet import as_html, as_text, excerpt
-from palaver.store.engines.database import Reader
+from palaver.store.engines.database import Reader, SearchReader
 from palaver.store.sessions import sessions
 from palaver.store.workspaces import Workspace
 from palaver.text import query as queries
@@ -126,7 +126,7 @@ def _find(
 @operation(
     v1_route("POST", "/api/v1/conversations/search", show=_html),
 )
-def search_conversations(read: Reader, caller: Caller, request: SearchConversations) -> ConversationHits:
+def search_conversations(read: SearchReader, caller: Caller, request: SearchConversations) -> ConversationHits:
     """Search the sessions of one agent by keywords, best match first."""
     must_be_indexed(read)
     owner = owner_of(read, caller, request.agent_id)
@@ -136,7 +136,7 @@ def search_conversations(read: Reader, caller: Caller, request: SearchConversati
 @operation(
     v1_route("POST", "/api/v1/conversations/search/all", show=_html),
 )
-def search_all_conversations(read: Reader, caller: Caller, request: SearchAllConversations) -> ConversationHits:
+def search_all_conversations(read: SearchReader, caller: Caller, request: SearchAllConversations) -> ConversationHits:
     """Search the sessions of all agents in the workspace. An agent searches only its own."""
     must_be_indexed(read)
     return _find(read, request, visibility.only_sessions_of(caller))
@@ -204,6 +204,6 @@ async def search_own_conversations(workspace: Workspace, caller: Caller, request
         return OwnHits(found.count, found.query, found.hits, hint=found.hint)
 
     try:
-        return await workspace.read(find_own)
+        return await workspace.search(caller, find_own)
     except PalaverError as problem:
         return _not_available(request, problem.message)

@@ -65,6 +65,8 @@ class Connection(Protocol):
     """One connection to the tables of one workspace."""
 
     dialect: Dialect
+    check: Callable[[], None]
+    """Raises an error if the read that uses the connection should end. Reading calls it before each statement."""
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]: ...
 
@@ -244,6 +246,10 @@ class Reader:
         self.connection = connection
         self.settings = settings
 
+    def check(self) -> None:
+        """Raise an error if the caller has gone or the time is over. Long work between two statements calls this."""
+        self.connection.check()
+
     def all(self, name: str, /, **params: Any) -> list[Row]:
         """All rows of a named statement."""
         return self.connection.fetch(self.connection.dialect.sql(name), params)
@@ -327,6 +333,10 @@ class Reader:
         return self.connection.dialect.recall(self.connection, groups, scope, cap)
 
 
+class SearchReader(Reader):
+    """A snapshot for the search of a caller. Its time is limited, and searches of one caller take turns."""
+
+
 @dataclass
 class Pending:
     """Events and index rows that are written just before the commit, for all changes of a transaction."""
@@ -398,6 +408,10 @@ class Change(Reader):
         self.pending.put(passage_id, None, is_new=False)
 
 
+def nothing_to_check() -> None:
+    """A change is never ended early, nor is a read of the server itself."""
+
+
 def write_index(connection: Connection, pending: Pending) -> None:
     if pending.index:
         connection.dialect.write_index(connection, pending.index, pending.fresh)
@@ -456,8 +470,11 @@ PrepareText = Callable[[list[str], list[str], str], object]
 class Engine(Protocol):
     """The database of one workspace: its threads, connections and files."""
 
-    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
-        """Run work on a snapshot."""
+    async def read(self, work: Callable[[Reader], T]) -> T:
+        """Run work on a snapshot. It ends when its caller has gone."""
+
+    async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
+        """Run a search on a snapshot, for at most so many seconds. Searches have threads of their own."""
 
     async def change(self, work: Callable[[Change], T]) -> T:
         """Run work in a transaction."""

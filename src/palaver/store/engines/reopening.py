@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from palaver.errors import Unavailable
 from palaver.model.events import Event
-from palaver.store.engines.database import Change, Engine, EngineStats, Reader, TableSlices
+from palaver.store.engines.database import Change, Engine, EngineStats, Reader, SearchReader, TableSlices
 
 T = TypeVar("T")
 
@@ -81,10 +81,17 @@ class ReopeningEngine:
         with self._lock:
             self._uses -= 1
 
-    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
+    async def read(self, work: Callable[[Reader], T]) -> T:
         engine = await self._begin_in_thread()
         try:
-            return await engine.read(work, timeout=timeout)
+            return await engine.read(work)
+        finally:
+            self._end()
+
+    async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
+        engine = await self._begin_in_thread()
+        try:
+            return await engine.search(work, seconds)
         finally:
             self._end()
 

@@ -12,7 +12,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import PoolTimeout
 
 from palaver.errors import Conflict, Damaged, Timeout, Unavailable
-from palaver.store.engines.database import Dialect, Row, json_batches
+from palaver.store.engines.database import Dialect, Row, json_batches, nothing_to_check
 from palaver.store.engines.postgres.dialect import PostgresDialect
 
 RawConnection = psycopg.Connection[Row]
@@ -31,8 +31,10 @@ class PostgresConnection:
         self._event_log_statements, self._before_event_log = dialect.event_log_statements, before_event_log
         self._copies = dialect.copies
         self.has_written = False
+        self.check: Callable[[], None] = nothing_to_check
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        self.check()
         if sql in self._event_log_statements:
             self._before_event_log()
         self.has_written = self.has_written or not sql.startswith("SELECT")
@@ -40,6 +42,7 @@ class PostgresConnection:
         return cursor.fetchall() if cursor.description else []
 
     def fetch_tuples(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        self.check()
         with self.raw.cursor(row_factory=tuple_row) as cursor:
             return cursor.execute(sql.encode(), params).fetchall()
 

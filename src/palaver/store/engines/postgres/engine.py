@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,10 +29,12 @@ from palaver.store.engines.database import (
     Pending,
     PrepareText,
     Reader,
+    SearchReader,
     TableSlices,
     write_events,
     write_index,
 )
+from palaver.store.engines.limited_read import LimitedRead, run_limited
 from palaver.store.engines.postgres import index_rows, schemas, shared_connections
 from palaver.store.engines.postgres.connection import PostgresConnection, RawConnection, readable_errors
 from palaver.store.engines.postgres.dialect import PostgresDialect
@@ -41,8 +44,8 @@ from palaver.store.engines.write_queue import Job, finish_jobs, send_events
 T = TypeVar("T")
 
 READERS = 4
-"""The number of reader threads. They share the interpreter with the writer. With seven, many searches at once made
-posts wait nearly twice as long, and were hardly faster themselves."""
+"""The number of reader threads, and of threads for searches. They share the interpreter with the writer. With seven
+threads, many searches at once made posts wait nearly twice as long, and were hardly faster themselves."""
 HELPERS = 2
 """How many more writers may start while the first one is blocked."""
 MOST_JOBS = 64
@@ -82,14 +85,15 @@ class PostgresEngine:
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._stats = EngineStats()
         with readable_errors():
-            self._shared = shared_connections.join(url, settings)
+            self._shared = shared_connections.join(url)
         try:
             with readable_errors():
                 self._prepare_schema()
         except BaseException:
-            shared_connections.leave(url, settings)
+            shared_connections.leave(url)
             raise
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix=f"pg-{schema}")
+        self._searchers = ThreadPoolExecutor(READERS, thread_name_prefix=f"pg-search-{schema}")
         self._writing = ThreadPoolExecutor(1 + HELPERS, thread_name_prefix=f"pg-write-{schema}")
         self._writing_beside = ThreadPoolExecutor(self.long_changes_at_once, thread_name_prefix=f"pg-long-{schema}")
         self._waiting: deque[Job] = deque()
@@ -114,20 +118,23 @@ class PostgresEngine:
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         self._told = told
 
-    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
-        loop = asyncio.get_running_loop()
-        end = time.monotonic() + (timeout or self._settings.search_timeout)
-        return await loop.run_in_executor(self._threads, self._read, work, end)
+    async def read(self, work: Callable[[Reader], T]) -> T:
+        return await run_limited(self._threads, partial(self._read, work=work), LimitedRead(None))
 
-    def _read(self, work: Callable[[Reader], T], end: float) -> T:
+    async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
+        # The database server does most of the work. It does not tell its processor time.
+        return await run_limited(self._searchers, partial(self._read, work=work), LimitedRead(seconds))
+
+    def _read(self, limited: LimitedRead, work: Callable[[SearchReader], T]) -> T:
         def read_once(raw: PooledConnection) -> T:
-            left = int((end - time.monotonic()) * 1000)
-            if left <= 0:
-                raise Timeout()
-            # One snapshot for all statements. psycopg would send BEGIN by itself: one more round trip for each read.
-            raw.begin_by_hand(True)
-            raw.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = {left}".encode())
-            return work(Reader(PostgresConnection(raw, self._dialect), self._settings))
+            with limited.on(raw.cancel):
+                # One snapshot for all statements. psycopg would send BEGIN by itself: one more round trip for each.
+                raw.begin_by_hand(True)
+                limit = f"; SET LOCAL statement_timeout = {limited.milliseconds}" if limited.milliseconds else ""
+                raw.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ{limit}".encode())
+                connection = PostgresConnection(raw, self._dialect)
+                connection.check = limited.check
+                return work(SearchReader(connection, self._settings))
 
         with readable_errors():
             return self._with_retries(read_once, is_patient=False)
@@ -338,5 +345,6 @@ class PostgresEngine:
     def close(self) -> None:
         self._writing_beside.shutdown(wait=True)
         self._writing.shutdown(wait=True)
+        self._searchers.shutdown(wait=True)
         self._threads.shutdown(wait=True)
-        shared_connections.leave(self._url, self._settings)
+        shared_connections.leave(self._url)

@@ -17,18 +17,19 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from palaver.errors import Timeout
-from palaver.settings import Settings
 from palaver.store.engines.database import Row
 from palaver.store.engines.postgres.connection import RawConnection
 
 MOST_CONNECTIONS = 20
-"""The connections of a process, besides the one that listens. The readers and writers of a workspace use at most 7."""
+"""The connections of a process, besides the one that listens. The readers and writers of a workspace use at most 11."""
 CONNECT_SECONDS = 5.0
-"""The least time to wait for a connection."""
+"""How long to wait for a connection."""
 AWAY_SECONDS = 1.0
 """How long a read waits for a server that takes no connections. Changes wait longer: a restart does not fail them."""
 STILL_AWAY_SECONDS = 0.1
 """The same, for a server that was away a moment ago."""
+LOCK_SECONDS = 5
+"""How long to wait for a lock that somebody else holds."""
 RECONNECT_SECONDS = 0.5
 CHANNEL = "palaver"
 """Commits are announced here, with the name of their schema."""
@@ -53,20 +54,18 @@ class PooledConnection(psycopg.Connection[Row]):
 
 
 class SharedConnections:
-    def __init__(self, url: str, settings: Settings) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
         psycopg.connect(url).close()  # a wrong URL is an error at once; the pool would try again for a while
-        lock_timeout = max(1, int(settings.search_timeout * 1000))
-        seconds = max(settings.search_timeout, CONNECT_SECONDS)
         self._is_away = False
         self._pool: ConnectionPool[PooledConnection] = ConnectionPool(
             url,
             connection_class=PooledConnection,
-            kwargs={"row_factory": dict_row, "options": f"-c lock_timeout={lock_timeout}ms"},
+            kwargs={"row_factory": dict_row, "options": f"-c lock_timeout={LOCK_SECONDS}s"},
             min_size=1,
             max_size=MOST_CONNECTIONS,
-            timeout=seconds,
-            reconnect_timeout=seconds,  # the next caller tries at once; else the pauses grow to minutes
+            timeout=CONNECT_SECONDS,
+            reconnect_timeout=CONNECT_SECONDS,  # the next caller tries at once; else the pauses grow to minutes
             open=True,
         )
         self.users = 0
@@ -155,26 +154,26 @@ class _Listening:
 
 
 _lock = threading.Lock()
-_shared: dict[tuple[int, str, float], SharedConnections] = {}
+_shared: dict[tuple[int, str], SharedConnections] = {}
 
 
-def _key(url: str, settings: Settings) -> tuple[int, str, float]:
-    return os.getpid(), url, settings.search_timeout  # a process that was forked needs its own
+def _key(url: str) -> tuple[int, str]:
+    return os.getpid(), url  # a process that was forked needs its own
 
 
-def join(url: str, settings: Settings) -> SharedConnections:
+def join(url: str) -> SharedConnections:
     """The connections of this process to a PostgreSQL. Call `leave` in the end."""
     with _lock:
-        key = _key(url, settings)
+        key = _key(url)
         if key not in _shared:
-            _shared[key] = SharedConnections(url, settings)
+            _shared[key] = SharedConnections(url)
         _shared[key].users += 1
         return _shared[key]
 
 
-def leave(url: str, settings: Settings) -> None:
+def leave(url: str) -> None:
     with _lock:
-        key = _key(url, settings)
+        key = _key(url)
         shared = _shared[key]
         shared.users -= 1
         if shared.users:
@@ -187,7 +186,7 @@ def leave(url: str, settings: Settings) -> None:
 def borrowed(url: str) -> Iterator[RawConnection]:
     """A connection for a short look: from the pool of this process, if there is one. It sees no workspace."""
     with _lock:
-        shared = next((one for (pid, its, _), one in _shared.items() if (pid, its) == (os.getpid(), url)), None)
+        shared = _shared.get(_key(url))
     if shared is None:
         with psycopg.connect(url, row_factory=dict_row) as raw:
             yield raw

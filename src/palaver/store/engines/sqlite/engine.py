@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,11 +33,14 @@ from palaver.store.engines.database import (
     PrepareText,
     Reader,
     Row,
+    SearchReader,
     TableSlices,
     json_batches,
+    nothing_to_check,
     write_events,
     write_index,
 )
+from palaver.store.engines.limited_read import LimitedRead, run_limited
 from palaver.store.engines.sqlite import commit_mark
 from palaver.store.engines.sqlite.checkpoints import Checkpoints
 from palaver.store.engines.sqlite.dialect import SqliteDialect, occurrences
@@ -46,7 +50,7 @@ from palaver.synced_files import make_folder
 T = TypeVar("T")
 
 READERS = 4
-"""The number of reader threads."""
+"""The number of reader threads, and of threads for searches: a search never makes another read wait."""
 MOST_JOBS = 32
 """How many changes share a transaction. With more, a change that just missed a commit would wait too long."""
 STATEMENTS = 200
@@ -59,8 +63,6 @@ POLL_SECONDS = 0.02
 """How often to look for commits of other processes."""
 WIPE_SECONDS = 30.0
 """How long `wipe` waits for readers of old snapshots."""
-INTERRUPT_SECONDS = 0.05
-"""How often a cancelled read is interrupted again."""
 TABLE_MISSING = "A table is missing in the database. Run 'palaver doctor' to see what can be done."
 
 
@@ -69,7 +71,7 @@ class SqliteConnection:
 
     def __init__(self, path: Path, dialect: Dialect, *, read_only: bool) -> None:
         flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        self.dialect = dialect
+        self.dialect, self.check = dialect, nothing_to_check
         self.raw = apsw.Connection(str(path), flags=flags, statementcachesize=STATEMENTS)
         self._columns: dict[str, list[str]] = {}
         self.raw.set_busy_handler(_busy_handler())
@@ -83,6 +85,7 @@ class SqliteConnection:
             self.raw.register_fts5_function("occurrences", occurrences)
 
     def fetch(self, sql: str, params: Mapping[str, Any]) -> list[Row]:
+        self.check()
         cursor = self.raw.execute(sql, params)
         columns = self._columns.get(sql)
         if columns is not None:
@@ -96,6 +99,7 @@ class SqliteConnection:
         return [dict(zip(columns, row, strict=True)) for row in (first, *cursor)]
 
     def fetch_tuples(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        self.check()
         return self.raw.execute(sql, params).fetchall()
 
     def run(self, sql: str, params: Mapping[str, Any]) -> int:
@@ -170,6 +174,7 @@ class SqliteEngine:
         self._jobs = WriteQueue()
         self._told: Callable[[list[Event]], None] = lambda events: None
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
+        self._searchers = ThreadPoolExecutor(READERS, thread_name_prefix=f"search-{path.stem}")
         self._checkpoints = Checkpoints(path, self._writer.raw, self._readers)
         self._idle: list[SqliteConnection] = []
         self._stats = EngineStats()
@@ -181,29 +186,26 @@ class SqliteEngine:
 
     # Reading
 
-    async def read(self, work: Callable[[Reader], T], *, timeout: float | None = None) -> T:
-        loop = asyncio.get_running_loop()
-        seconds = timeout or self._settings.search_timeout
-        cancellable = _CancellableRead(loop, seconds)
-        timer = loop.call_later(seconds, cancellable.cancel)
-        try:
-            return await loop.run_in_executor(self._readers, self._read, cancellable, work)
-        except asyncio.CancelledError:
-            cancellable.cancel()  # the caller has gone
-            raise
-        finally:
-            timer.cancel()
+    async def read(self, work: Callable[[Reader], T]) -> T:
+        return await run_limited(self._readers, partial(self._read, work=work), LimitedRead(None))
 
-    def _read(self, cancellable: _CancellableRead, work: Callable[[Reader], T]) -> T:
+    async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
+        # SQLite works in the thread that calls it, so the processor time of the thread is that of the whole search.
+        limited = LimitedRead(seconds, counts_processor_time=True)
+        return await run_limited(self._searchers, partial(self._read, work=work), limited)
+
+    def _read(self, limited: LimitedRead, work: Callable[[SearchReader], T]) -> T:
         with readable_errors():
             try:
                 connection = self._idle.pop()  # the one used last: its page cache is the warmest
             except IndexError:
                 connection = SqliteConnection(self.path, self._dialect, read_only=True)
             try:
-                with cancellable.on(connection.raw), connection.raw:
-                    result = work(Reader(connection, self._settings))
+                connection.check = limited.check
+                with limited.on(connection.raw.interrupt), connection.raw:
+                    result = work(SearchReader(connection, self._settings))
             finally:
+                connection.check = nothing_to_check
                 self._idle.append(connection)
         return result
 
@@ -371,6 +373,7 @@ class SqliteEngine:
                 commit_mark.forget(self.path)
 
     def close(self) -> None:
+        self._searchers.shutdown(wait=True)
         self._readers.shutdown(wait=True)
         for connection in self._idle:
             connection.raw.close()
@@ -416,38 +419,6 @@ def has_lost_log(path: Path) -> bool:
 
 def _wal_of(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
-
-
-class _CancellableRead:
-    """A read that can be cancelled before it begins, or interrupted while it runs."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
-        self._loop = loop
-        self._end = time.monotonic() + seconds
-        self._lock = threading.Lock()
-        self._raw: apsw.Connection | None = None
-        self._is_cancelled = False
-
-    def cancel(self) -> None:
-        """Interrupt the read until it has ended. SQLite ignores an interrupt between two statements."""
-        with self._lock:
-            self._is_cancelled = True
-            if self._raw is not None:
-                self._raw.interrupt()
-                self._loop.call_later(INTERRUPT_SECONDS, self.cancel)
-
-    @contextmanager
-    def on(self, raw: apsw.Connection) -> Iterator[None]:
-        """While the block lasts, `cancel` interrupts this connection."""
-        with self._lock:
-            if self._is_cancelled or time.monotonic() >= self._end:
-                raise Timeout()
-            self._raw = raw
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._raw = None
 
 
 def _create_private(path: Path) -> None:
