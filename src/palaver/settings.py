@@ -158,7 +158,9 @@ class Settings:
     model_url: str = setting("https://api.openai.com/v1", "Base URL of the endpoint for an openai:NAME model.")
     model_key: str = setting("", "API key for that endpoint. It is never shown.")
     session_ttl: float = setting(1800.0, "Seconds for which a search session remembers its shown results.", _seconds)
-    search_timeout: float = setting(5.0, "Maximum seconds for one search. Waiting for its turn does not count.", _seconds)
+    search_timeout: float = setting(
+        5.0, "Maximum seconds for one search. Waiting for its turn does not count.", _seconds
+    )
     max_upload: int = setting(5 * 1024 * 1024, "Maximum size of an uploaded image or file, e.g. 5MB.", _size)
     max_import: int = setting(4 * 1024**3, "Maximum size of an upload to import, e.g. 4GB.", _size)
     fetch: bool = setting(False, "Allow fetching web pages and documents to import.", _switch)

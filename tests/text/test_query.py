@@ -267,6 +267,10 @@ def test_what_has_no_word_drops_out(typed):
         ("NEAR(" + "one " * 300 + ")", "at most 256"),
         ("東" * 2_000, "at most 1,024 words"),
         ("one" * 50_000, "at most 50,000 characters"),
+        ("a* OR b* OR c*", "beginnings of one or two letters"),
+        ("(a* OR b*) AND (one NOT c*)", "beginnings of one or two letters"),
+        ('"one a"* OR "two b"* OR NEAR(c* three)', "beginnings of one or two letters"),
+        (" OR ".join(f"a{letter}*" for letter in "abcdefghi"), "beginnings of one or two letters"),
     ],
 )
 def test_what_cannot_be_read_is_answered_with_a_hint(typed, hint):
@@ -275,6 +279,23 @@ def test_what_cannot_be_read_is_answered_with_a_hint(typed, hint):
     assert hint in caught.value.hint
     assert caught.value.hint.endswith(".")
     assert str(caught.value) == caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "a* OR b*",
+        " OR ".join(f"a{letter}*" for letter in "abcdefgh"),
+        " OR ".join(f"ab{letter}*" for letter in "abcdefghijklmnopqrstuvwxyz"),
+        " OR ".join(f"{sign}*" for sign in "日月火水木金土"),
+    ],
+)
+def test_some_short_beginnings_many_longer_ones_and_single_signs_are_fine(typed):
+    assert isinstance(expression(typed), AnyOf)
+
+
+def test_the_same_alternative_again_changes_nothing():
+    assert expression("one OR one OR (one OR one)") == ONE
 
 
 def test_fifty_parentheses_are_fine():

@@ -31,6 +31,7 @@ def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Ord
     hits = lookup.find_hits(read, expansion, scopes)
     candidates = choose.place_hits(read, hits)
     texts = choose.read_texts(read, question, candidates, scopes)
+    read.check()
     ranking = score.rank(read, question, candidates, texts)
     ranked, more = results.group(ranking.passages, order), 0
     if candidates.left and (len(ranked) <= wanted or order == "recent"):

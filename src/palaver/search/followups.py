@@ -25,6 +25,8 @@ CORRECTION_WITHIN = 400
 """A correction comes within this many turns."""
 MOST_CORRECTIONS = 20
 """Later turns about the same topic that are read for one result, the last ones first."""
+LONGEST_CORRECTION = 20_000
+"""How many characters of a text are read to see whether it takes something back."""
 MOST_READ = 150
 """Turns that are read for one page."""
 SAME_TOPIC = 0.3
@@ -136,7 +138,7 @@ def asks_back(text: str) -> bool:
 
 def corrects(text: str, about: AbstractSet[str]) -> bool:
     """Whether a text takes something back, close to a word with one of these stems."""
-    lower = text.lower()
+    lower = text[:LONGEST_CORRECTION].lower()
     for words in _CORRECTING:
         place = lower.find(words)
         while place >= 0:

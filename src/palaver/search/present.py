@@ -40,6 +40,7 @@ def present(
     query = question.any_term if question.terms else Nothing()
     items = []
     for one in page:
+        read.check()
         at = places.get(one.best.passage_id)
         if at is None:
             continue

@@ -12,7 +12,8 @@ from html import escape as html_escape
 from unicodedata import category
 
 from palaver.search.phrase_positions import Phrases, Place, View, best_view, end_before, phrases_of
-from palaver.text.query import Phrase, Query
+from palaver.search.relevant_parts import relevant_parts
+from palaver.text.query import Phrase, Query, wanted_phrases
 from palaver.text.tokenize import plain, stem, tokens
 
 CUT = "…"
@@ -120,7 +121,10 @@ def passage_snippet(text: str, query: Query, *, length: int = 300) -> str:
 def snippet_and_place(text: str, query: Query, *, length: int = 300) -> tuple[str, Place | None]:
     """A passage snippet, and the place of the matches in it."""
     # Close matches are shown together: a word and its space take about eight characters.
-    place = best_view(text, phrases_of(query, max(length // 8, 1), stemmed=True)).place
+    wanted = phrases_of(query, max(length // 8, 1), stemmed=True)
+    parts = relevant_parts(text, (word for phrase in wanted_phrases(query) for word in phrase.words))
+    place = best_view(parts.text, wanted).place
+    place = parts.place_in_whole(place) if place else None
     start, end = place or (0, 0)
     # White space shrinks, so take more than can be shown, but not the whole text.
     left, right = max(0, start - 4 * length), min(len(text), start + 4 * length)

@@ -10,6 +10,9 @@ from palaver.text.tokenize import between_signs, words
 
 MOST_CHARACTERS = 50_000
 MOST_PHRASES = 256
+BROADEST = 8
+"""The sum of `_breadth` in one query. All words with a beginning are looked up, however few matches are ranked."""
+FIRST_CJK = "\u2e80"
 MOST_NEIGHBOURS = 8
 MOST_PARTS = 16
 """Joined words (TCP/IP) may match apart, up to this many. More, as in some URLs, must match together."""
@@ -211,6 +214,11 @@ def expression(text: str) -> Query:
     phrases = list(_phrases(query, also_unwanted=True))
     if len(phrases) > MOST_PHRASES:
         raise _too_many()
+    if sum(map(_breadth, phrases)) > BROADEST:
+        raise Malformed(
+            "The query has too many beginnings of one or two letters: use at most two of one letter, or eight of two "
+            "letters. Write more letters before the *."
+        )
     if sum(len(phrase.words) for phrase in phrases) > MOST_WORDS:
         raise Malformed(f"The phrases in the query are too long: use at most {MOST_WORDS:,} words together.")
     return query
@@ -251,6 +259,17 @@ def _phrases(query: Query, *, also_unwanted: bool) -> Iterator[Phrase]:
             yield from _phrases(query.wanted, also_unwanted=also_unwanted)
         case Nothing():
             pass
+
+
+def count_phrases(query: Query) -> int:
+    return sum(1 for _ in _phrases(query, also_unwanted=True))
+
+
+def _breadth(phrase: Phrase) -> int:
+    """How much work the beginning of a word is: very many words begin with one letter. Each Chinese, Japanese or Korean
+    character begins few words."""
+    last = phrase.words[-1] if phrase.words and phrase.prefix else ""
+    return 0 if not last or last[0] >= FIRST_CJK else {1: 4, 2: 1}.get(len(last), 0)
 
 
 def _too_many() -> Malformed:
@@ -313,6 +332,8 @@ def _joined(kind: type[AllOf] | type[AnyOf], parts: Iterable[Query]) -> Query:
             flat.extend(part.parts)
         elif not isinstance(part, Nothing):
             flat.append(part)
+    if kind is AnyOf:
+        flat = list(dict.fromkeys(flat))  # the same alternative again changes nothing
     if len(flat) > 1:
         return kind(tuple(flat))
     return flat[0] if flat else Nothing()

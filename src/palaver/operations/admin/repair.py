@@ -372,7 +372,7 @@ async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIt
             aside = f"{path.parent.name}/{path.stem}.damaged"
             said = f"{_lines(count)} of {_name(path)} could not be read; kept in {aside}"
             yield Repaired(what, said, is_whole=False)
-    damaged_texts = await workspace.read(documents.damaged_texts, timeout=LONG)
+    damaged_texts = await workspace.read(documents.damaged_texts)
     if damaged_texts:
         lost = await workspace.change(lambda change: _restore_texts(change, workspace, damaged_texts))
         said = f"{phrase_texts(len(damaged_texts))} damaged on the disk; a good copy was found of "

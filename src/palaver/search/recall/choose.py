@@ -13,6 +13,7 @@ from palaver.model.search import FoundPassage
 from palaver.search.question import Question
 from palaver.search.recall.hits import IN_TIME, MOST_CANDIDATES, Hits
 from palaver.search.recall.terms import TermSet, TermWeights
+from palaver.search.relevant_parts import relevant_parts
 from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope
@@ -143,7 +144,13 @@ def read_texts(
                 if one.position + step > 0 and len(wanted) < effort.all:
                     wanted[one.document_id, one.position + step] = None
     spans = [(document_id, position, position) for document_id, position in wanted]
-    return found_passages.candidate_texts(read, spans, {token for one in scopes for token in one.without})
+    texts = found_passages.candidate_texts(read, spans, {token for one in scopes for token in one.without})
+    words = [word for term in question.terms for word in term.words]
+    parts = []
+    for text in texts:
+        read.check()
+        parts.append(text._replace(text=relevant_parts(text.text, words).text))
+    return parts
 
 
 def best_passage(

@@ -23,6 +23,8 @@ FEW_PASSAGES = 3_000
 """A term that so few passages have is always looked up alone."""
 MOST_COUNTED = 50_000
 MOST_SIZED = 100_000
+MOST_BEGUN = 8
+"""Beginnings of words that are looked up. Further ones count as too common."""
 FEW_WITH_ALL = 80
 """If at most this many passages have all keywords, all of them are read, and the index need not rank them."""
 MOST_BEST = 100
@@ -159,11 +161,13 @@ def _look_up_rare(found: Collection, expected: Sequence[int]) -> tuple[list[int]
     terms, room = found.terms, found.limits.alone
     common, newest = list[int](), list[int]()
     # How many passages have a word that begins so is not known before.
+    begun = 0
     for number in sorted(range(len(terms)), key=lambda number: (terms[number].prefix, expected[number], number)):
         if not expected[number]:
             continue
+        begun += terms[number].prefix
         most = max(room, FEW_PASSAGES)
-        is_maybe_rare = terms[number].prefix or expected[number] <= most
+        is_maybe_rare = begun <= MOST_BEGUN if terms[number].prefix else expected[number] <= most
         some = found.look_up([[terms[number]]], most + 1) if is_maybe_rare else []
         if is_maybe_rare and len(some) <= most:
             room -= len(some)
@@ -195,9 +199,9 @@ def _look_up_common(found: Collection, common: Sequence[int], truncated: Sequenc
     """Look up which of the passages with rare terms have common ones, and the passages with several common terms."""
     terms, limits = found.terms, found.limits
     rare = [number for number in range(len(terms)) if only(number) in found.lookups and number not in truncated]
-    begun = [number for number in common if terms[number].prefix]
+    begun = [number for number in common if terms[number].prefix][:MOST_BEGUN]
     for number in common if rare else ():
-        if number not in begun:
+        if not terms[number].prefix:
             both = found.look_up([[terms[number]], [terms[one] for one in rare]], limits.alone)
             found.add(both, only(number))
     rarest = sorted(rare, key=found.counts.__getitem__)

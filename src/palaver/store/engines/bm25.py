@@ -10,9 +10,13 @@ from math import log
 from typing import NamedTuple
 
 from palaver.store.engines.database import RankedPassage
+from palaver.text.query import Query, count_phrases
 
 RANKED_AT_MOST = 5_000
-"""How many of the newest matches are ranked for such callers, and while words are typed."""
+"""How many of the newest matches are ranked for such callers, while words are typed, and where texts are read to see
+whether words are near each other."""
+FEWEST_RANKED = 500
+"""At least this many of the newest matches are ranked, however many phrases a query has."""
 K1, B = 1.2, 0.75  # the values of FTS5's bm25
 
 
@@ -22,6 +26,12 @@ class MatchCounts(NamedTuple):
     passage_id: int
     length: int
     times: Sequence[float]
+
+
+def most_ranked(query: Query, most: int, lookups: int) -> int:
+    """How many of the newest matches are ranked: at most `most`, and fewer if each has many phrases to count.
+    `lookups` is how often all phrases together are counted."""
+    return min(most, max(FEWEST_RANKED, lookups // max(1, count_phrases(query))))
 
 
 def rank_among_matches(matches: Sequence[MatchCounts]) -> list[RankedPassage]:

@@ -41,6 +41,8 @@ from palaver.text.tokenize import stems, words
 
 RANKED_AT_MOST = 20_000
 """How many of the newest matches are ranked."""
+COUNTED = 70_000
+"""How often the phrases of a query are counted in matches. A query with many phrases ranks fewer matches."""
 ENOUGH_TYPED = 100
 """While words are typed, the newest matches are enough if there are so many, and others would take longer."""
 TEXTS_AT_ONCE = 500
@@ -103,7 +105,8 @@ class PostgresDialect:
         """The best of the newest matches by bm25, and whether there may be older ones that were not ranked."""
         phrases, statistics = list(tsqueries.scored_phrases(query)), self._statistics(connection)
         wanted, likely = self._matches_of(query, scope, statistics)
-        cap = bm25.RANKED_AT_MOST if scope.is_blind or scope.is_typed else RANKED_AT_MOST
+        most = bm25.RANKED_AT_MOST if scope.is_blind or scope.is_typed or has_near(query) else RANKED_AT_MOST
+        cap = bm25.most_ranked(query, most, COUNTED)
         given = tsqueries.needles(phrases) | {"cap": cap + 1, "limit": limit}
         if scope.is_blind:  # passages that the caller may not read must have no influence
             times = [f"times{number}" for number in range(len(phrases))]
@@ -209,7 +212,7 @@ class PostgresDialect:
 
     def _find_near(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         """Find passages with the words, then read their texts, because tsquery has no NEAR operator."""
-        ranked, capped = self._ranked(connection, query, scope, RANKED_AT_MOST)
+        ranked, capped = self._ranked(connection, query, scope, bm25.RANKED_AT_MOST)
         near: list[RankedPassage] = []
         for begin in range(0, len(ranked), TEXTS_AT_ONCE):
             some = ranked[begin : begin + TEXTS_AT_ONCE]

@@ -28,11 +28,13 @@ COUNTED = (
     ASKED
     + """,
 newest AS MATERIALIZED (
-    SELECT matched.* FROM (
-        SELECT passage_id, {counted} FROM passage_index, asked WHERE {matching}
-        UNION ALL
-        SELECT passage_id, {counted} FROM {long} AS long JOIN passage_index USING (passage_id)
-    ) AS matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
+    SELECT passage_id, {counted} FROM (
+        SELECT matched.* FROM (
+            SELECT passage_id, length, tokens FROM passage_index, asked WHERE {matching}
+            UNION ALL
+            SELECT passage_id, length, tokens FROM {long} AS long JOIN passage_index USING (passage_id)
+        ) AS matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
+    ) AS latest
 )"""
 )
 BEST = """

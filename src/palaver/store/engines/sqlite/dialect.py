@@ -34,6 +34,8 @@ from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, 
 
 RANKED_AT_MOST = 20_000
 """How many of the newest matches are ranked."""
+COUNTED, COUNTED_IN_PYTHON = 1_000_000, 100_000
+"""How often the phrases of a query are counted in matches. A query with many phrases ranks fewer matches."""
 MOST_TRIGRAMS = 12
 """How many trigrams of a long substring are looked up."""
 MOST_WORDS = 8
@@ -64,18 +66,15 @@ class SqliteDialect:
         params = self._params(scope) | {"match": match_expression(query, scope)}
         if scope.is_blind:
             # FTS5's bm25 depends on the whole table, including passages that the caller may not read.
-            rows = connection.fetch(self.sql("count_words"), params | {"newest": bm25.RANKED_AT_MOST + 1})
-            ranked = bm25.rank_among_matches(_match_counts(rows[: bm25.RANKED_AT_MOST]))
-            return RankedPage(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > bm25.RANKED_AT_MOST)
-        most = bm25.RANKED_AT_MOST if scope.is_typed else RANKED_AT_MOST
+            most = bm25.most_ranked(query, bm25.RANKED_AT_MOST, COUNTED_IN_PYTHON)
+            rows = connection.fetch(self.sql("count_words"), params | {"newest": most + 1})
+            ranked = bm25.rank_among_matches(_match_counts(rows[:most]))
+            return RankedPage(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > most)
+        most = bm25.most_ranked(query, bm25.RANKED_AT_MOST if scope.is_typed else RANKED_AT_MOST, COUNTED)
         page = {"newest": most + 1, "limit": limit + 1}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
-        capped = False
-        if len(rows) > limit and not scope.is_timed:
-            matches = self._count(connection, "count_matches", params["match"], scope, most + 2)
-            capped = matches > most
         hits = [RankedPassage(row["id"], -row["score"]) for row in rows[:limit]]
-        return RankedPage(hits, has_more=len(rows) > limit, capped=capped)
+        return RankedPage(hits, has_more=len(rows) > limit, capped=bool(rows) and rows[0]["matches"] > most)
 
     def recall(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int

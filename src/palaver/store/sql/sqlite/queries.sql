@@ -53,8 +53,8 @@ SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(CAST(:r
 -- name: unindex_passage  remove a row from the search index
 DELETE FROM passage_index WHERE rowid = :id;
 
--- name: rank_matches  rank the :newest matches by bm25 and return the best of them
-SELECT id, score FROM (
+-- name: rank_matches  rank the :newest matches by bm25 and return the best of them, each with the number of these matches
+SELECT id, score, count(*) OVER () AS matches FROM (
     SELECT rowid AS id, bm25(passage_index, 0.0, 1.0, 1.0) AS score
     FROM passage_index
     WHERE passage_index MATCH :match AND rowid BETWEEN :first AND :last
