@@ -2,6 +2,9 @@
 
 Two workspaces are filled alike, but for what is hidden from an agent: the words of a human-only message, other agents'
 sessions, and what was deleted. Everything the agent asks, through every door, has the same answer in both.
+
+Others differ in how many texts are hidden, how long they are and how old. An agent sees in lists that messages are
+hidden, but no search tells it.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ HIDDEN = {
     "hidden1": "walrus treaty zebra sails tuesday with the tangerine fleet",
     "hidden2": "quartz lantern",
 }
+WORDS = ["harbour", "zebra mango", "juniper", "berries and other things", "ships of the port sail in a week"]
 QUERIES = [
     "walrus", "tang*", "t*", "quartz OR zebra", "zebra OR mango", "mango OR zebra", "lantern OR mango", "harbour",
     "harbour NOT walrus", "NEAR(harbour zebra, 9)", "which fleet sails on tuesday?", "when does the harbour open?",
@@ -46,7 +50,31 @@ def worlds(guarded: Any) -> list[World]:
     return [_world(guarded, name, text) for name, text in HIDDEN.items()]
 
 
-def _world(server: Any, name: str, hidden: str) -> World:
+@dataclass(frozen=True)
+class Crowd:
+    """Texts that are hidden from the agent, besides those of every world."""
+
+    older: int = 0
+    newer: int = 0
+    length: int = 1
+    """How many times the words are repeated."""
+
+
+NOBODY = Crowd()
+CROWDS = {
+    "crowd1": NOBODY,
+    "crowd2": Crowd(newer=1),
+    "crowd3": Crowd(older=500, length=20),
+    "crowd4": Crowd(newer=500),
+}
+
+
+@pytest.fixture(scope="module")
+def crowds(guarded: Any) -> list[World]:
+    return [_world(guarded, name, HIDDEN["hidden1"], crowd) for name, crowd in CROWDS.items()]
+
+
+def _world(server: Any, name: str, hidden: str, crowd: Crowd = NOBODY) -> World:
     make_workspace(server, name)
     boss = Key(server, name, name="boss", scopes=("read", "write", "admin"))
     agent, other = Key(server, name, "agent", "scout"), Key(server, name, "agent", "rival")
@@ -56,6 +84,18 @@ def _world(server: Any, name: str, hidden: str) -> World:
         assert answer.status_code == 201, answer.text
         return answer.json()
 
+    def hide(count: int, year: int) -> None:
+        """Post to a thread without a word that is asked for, and record turns of another agent."""
+        for number in range(count):
+            text = f"{' '.join([WORDS[number % len(WORDS)]] * crowd.length)} number{number}"
+            room.post(text, author=None, metadata=HUMAN_ONLY)
+            if number % 5 == 0:
+                turn = {"role": "user", "content": text, "ts": f"{year}-01-02T00:00:00Z"}
+                make(other, turns.format("rival", f"s{year}"), **turn)
+
+    turns = "/api/v1/agents/{}/sessions/{}/messages"
+    room = Thread(boss.api, "closed room")
+    hide(crowd.older, 2001)
     thread = Thread(boss.api, "the harbour")
     for text in ("the harbour opens at nine", "zebra crossing", "mango juice", "is the harbour open? zebra", "mango"):
         said = thread.post(text, author=None)
@@ -66,7 +106,6 @@ def _world(server: Any, name: str, hidden: str) -> World:
     thread.post("yes, it is", author=None)
     gone = thread.post(f"gone {hidden}", author=None)
     boss.api.delete(f"/api/messages/{gone['id']}")
-    turns = "/api/v1/agents/{}/sessions/{}/messages"
     for number in range(len(hidden) // 10):
         turn = {"role": "user", "content": f"zebra harbour {hidden}", "project": f"/src/{hidden.split()[0]}"}
         make(other, turns.format("rival", f"r{number}"), **turn)
@@ -75,6 +114,11 @@ def _world(server: Any, name: str, hidden: str) -> World:
     note = make(boss, "/api/notes", title="harbour notes", content="zebra and mango at the harbour", keywords=["port"])
     lost = make(boss, "/api/notes", title=f"lost {hidden}", content=hidden * 3, keywords=["gone"])
     boss.api.delete(f"/api/notes/{lost['id']}")
+    if name in CROWDS:  # more than are read for one search
+        for number in range(130):
+            text = " ".join(["juniper berries", *["and other things"] * (number * 7 % 11), *["berries"] * (number % 3)])
+            make(boss, "/api/notes", title=f"plan {number}", content=text, created_at=f"2019-03-{number % 28 + 1:02}")
+    hide(crowd.newer, 2030)
     return World(
         name,
         agent,
@@ -140,6 +184,14 @@ def queries_of(operation: Operation, half: int) -> list[str]:
     return QUERIES[half::2] if "query" in operation.request.model_fields else [""]
 
 
+def _answer(world: World, door: str, given: dict[str, Any]) -> str:
+    method, _, path = door.partition(" ")
+    path, rest = in_path(path, given)
+    body = None if method == "GET" else rest
+    answer = world.agent.api.request(method, path, params=None if body else rest, json=body)
+    return alike(world, f"{answer.status_code} {answer.text}")
+
+
 def test_no_route_tells_an_agent_of_what_is_hidden(worlds: list[World]):
     answered = 0
     for door, operation in READS:
@@ -148,11 +200,7 @@ def test_no_route_tells_an_agent_of_what_is_hidden(worlds: list[World]):
             for world in worlds:
                 if (given := asked(operation, world, query)) is None:
                     continue
-                method, _, path = door.partition(" ")
-                path, rest = in_path(path, given)
-                body = None if method == "GET" else rest
-                answer = world.agent.api.request(method, path, params=None if body else rest, json=body)
-                answers.append(alike(world, f"{answer.status_code} {answer.text}"))
+                answers.append(_answer(world, door, given))
             assert len(set(answers)) <= 1, (door, query, answers)
             answered += len(answers) == 2 and answers[0].startswith("200")
     assert answered > 30
@@ -199,6 +247,33 @@ def test_operators_counts_and_unfinished_words_tell_nothing_of_what_is_hidden(wo
         assert answers[0] == answers[1], query
     found = worlds[0].agent.api.post("/api/knowledge/search", json={"query": "harbour", "counts": True}).json()
     assert found["counts"]["sources"] == {"bus": 3, "sessions": 1, "notes": 1}
+
+
+SEARCHES = [
+    (f"{route.method} {route.path}", operation)
+    for operation in OPERATIONS
+    for route in operation.routes
+    if ROUTES[f"{route.method} {route.path}"] == "read" and "query" in operation.request.model_fields
+]
+COUNTED = ["zebra OR mango", "harbour", "which fleet sails on tuesday?", "zebra mango harbour", "what happened today?", "juniper berries",
+           "berries things", "where are juniper berries?", "what other things are in the plan of march 2019?", "jun", "from:boss harbour",
+           "in:harbour zebra", "after:2020", "source:sessions"]  # fmt: skip
+
+
+def test_no_search_tells_how_many_texts_are_hidden(crowds: list[World]):
+    for door, operation in SEARCHES:
+        for query in COUNTED:
+            asks = [(world, asked(operation, world, query)) for world in crowds]
+            answers = {_answer(world, door, given) for world, given in asks if given is not None}
+            assert len(answers) <= 1, (door, query, answers)
+
+
+def test_counts_and_unfinished_words_do_not_tell_how_many_texts_are_hidden(crowds: list[World]):
+    for query in COUNTED:
+        body = {"query": query, "as_you_type": True, "counts": True, "dedupe": False, "limit": 100}
+        found = [world.agent.api.post("/api/knowledge/search", json=body) for world in crowds]
+        assert {one.status_code for one in found} == {200}
+        assert len({alike(world, one.text) for world, one in zip(crowds, found, strict=True)}) == 1, query
 
 
 def test_completion_tells_nothing_of_what_is_hidden(worlds: list[World], guarded: Any):

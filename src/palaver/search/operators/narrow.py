@@ -192,7 +192,9 @@ def documents_called(read: Reader, caller: Caller, name: str) -> list[int]:
     """The threads, conversations and documents that `in:` means: with this id or title, or else with these words in the
     title. Those that the caller may not open do not count."""
     ids = [found_passages.document_id_of(read, source, name) for source in ALL_SOURCES]
-    titled = [one.id for one in found_passages.documents_with_title(read, name) if one.title.lower() == name.lower()]
+    sessions_of = None if visibility.sees_everything(caller) else caller.acting_agent or ""
+    likely = found_passages.documents_with_title(read, name, sessions_of)
+    titled = [one.id for one in likely if one.title.lower() == name.lower()]
     exact = dict.fromkeys(id for id in (*ids, *titled) if id is not None)
     allowed = [id for id in exact if visibility.may_open(caller, found_passages.document(read, id))]
     folded = words(name)

@@ -16,6 +16,7 @@ from palaver.search.recall.in_time import prefer_periods
 from palaver.search.recall.terms import TermSet, TermWeights, only
 from palaver.store.engines.database import SCOPE, STEM, RankedPassage, Reader, Scope
 from palaver.store.engines.id_ranges import SHARED_SOURCES
+from palaver.store.library.documents import HUMAN_ONLY
 from palaver.text import tokenize
 from palaver.text.query import Phrase
 
@@ -230,8 +231,7 @@ def _look_up_related(found: Collection, expansion: Expansion, size: int, are_few
     rarity = [0.0] * (count + 1)
     groups = dict(enumerate(expansion.related)) | ({count: expansion.theme} if are_few else {})
     for number, group in groups.items():
-        if uncommon := _uncommon(found.read, group, found.scopes, most):
-            some = found.look_up([uncommon], most)
+        if some := _look_up_uncommon(found, group, most):
             rarity[number] = _rarity(size, len(some))
             found.add_lookup(some, TermWeights.related_to(number, count))
     for number, term in enumerate(found.terms):
@@ -246,7 +246,8 @@ def _count_terms(read: Reader, terms: Sequence[Phrase], scopes: Sequence[Scope])
     """The number of passages, in how many of them each term is, and how many passages a lookup of it may find."""
     if any(one.is_blind for one in scopes):  # passages that the caller may not read must not change any count
         own = [one for one in scopes if "sessions" in one.sources]
-        size = sum(read.size_of(one, MOST_SIZED) for one in (Scope(SHARED_SOURCES), *own))
+        shared = Scope(SHARED_SOURCES, without=(HUMAN_ONLY,))
+        size = sum(read.size_of(one, MOST_SIZED) for one in (shared, *own))
         counts = [_count_in(read, term, scopes, MOST_COUNTED) for term in terms]
         return size, counts, counts[:]
     counts = _frequencies(read, terms)
@@ -279,16 +280,19 @@ def _rarity(size: int, count: int) -> float:
     return log(1 + (size - count + 0.5) / (count + 0.5))
 
 
-def _uncommon(read: Reader, words: Sequence[Phrase], scopes: Sequence[Scope], most: int) -> list[Phrase]:
-    """The words that some passages have, but at most `most`. A blind scope counts only its own passages."""
-    is_blind = any(one.is_blind for one in scopes)
-    counts = zip(words, _frequencies(read, words), strict=True)
-    # If few passages have a word at all, few visible ones have it.
-    return [
-        word
-        for word, count in counts
-        if count and (count <= most or (is_blind and _count_in(read, word, scopes, most + 1) <= most))
-    ]
+def _look_up_uncommon(found: Collection, words: Sequence[Phrase], most: int) -> list[int]:
+    """The newest passages with one of the words, but for words that more than `most` passages have."""
+    if not words:
+        return []
+    if any(one.is_blind for one in found.scopes):  # only what the caller may read counts
+        some = found.look_up([words], most + 1)
+        if len(some) <= most:
+            return some
+        counts = [_count_in(found.read, word, found.scopes, most + 1) for word in words]
+    else:
+        counts = _frequencies(found.read, words)
+    uncommon = [word for word, count in zip(words, counts, strict=True) if 0 < count <= most]
+    return found.look_up([uncommon], most) if uncommon else []
 
 
 def _count_in(read: Reader, term: Phrase, scopes: Iterable[Scope], most: int) -> int:

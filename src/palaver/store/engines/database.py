@@ -174,8 +174,8 @@ class Dialect(Protocol):
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
-        """Like `recall`, but faster. Passages outside the scope may influence the order. So use this to choose
-        candidates, never to order results."""
+        """Like `recall`, but faster. Passages outside a scope may influence the order, unless it is blind. So use this
+        to choose candidates, never to order results."""
 
     def size(self, connection: Connection) -> int:
         """The approximate number of passages in the index."""
@@ -200,11 +200,11 @@ class Dialect(Protocol):
         """The number of passages in a scope with any of the words, with any ending; at most `cap` of each id range."""
 
     def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
-        """The number of passages in a scope, at any time; at most `cap` of each id range."""
+        """The number of passages in a scope, at any time, at most `cap`."""
 
     def in_period(self, connection: Connection, scope: Scope, most: int, looked_at: int) -> list[int]:
         """The newest passages of a scope in its period, at most `most`. Only the newest `looked_at` passages of the
-        period are looked at."""
+        period are looked at, whatever their scope."""
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         """Write or remove index rows (None removes one). Passages in `fresh` have no old row to remove."""
@@ -314,11 +314,14 @@ class Reader:
         return self.connection.dialect.size_of(self.connection, scope, cap)
 
     def in_period(self, scope: Scope, most: int, looked_at: int) -> list[int]:
-        if not scope.needs_facts:
-            return self.connection.dialect.in_period(self.connection, scope, most, looked_at)
-        return self.with_facts(
-            self.connection.dialect.in_period(self.connection, scope, looked_at, looked_at), scope, most
-        )
+        while True:
+            wanted = looked_at if scope.needs_facts else most
+            found = self.connection.dialect.in_period(self.connection, scope, wanted, looked_at)
+            found = self.with_facts(found, scope, most)
+            # What a blind caller may not read must not take the place of what it may read.
+            if not scope.is_blind or len(found) >= most or looked_at > 2 * self.size():
+                return found
+            looked_at *= 10
 
     def promising(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
         if not scope.needs_facts:

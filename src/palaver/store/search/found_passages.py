@@ -83,20 +83,24 @@ def newest(read: Reader, scope: Scope, cap: int) -> list[int]:
         return read.having([], scope, cap)
     is_checked = bool(scope.has or scope.without)
     given = {"since": scope.since, "until": scope.until, "sources": _json(scope.sources), "titles": int(scope.titles)}
-    given["cap"] = MOST_LISTED if is_checked else cap
-    if scope.authors:
-        rows = read.rows("newest_by_authors", authors=_json(scope.authors), **given)
-    else:
-        rows = read.rows("newest_passages", **given)
-    ids = [id for (id,) in rows]
-    if not scope.without:
-        return read.with_facts(ids, replace(scope, authors=()), cap)
-    found: list[int] = []
-    for begin in range(0, len(ids), LISTED_AT_ONCE):
-        found += in_scopes(read, ids[begin : begin + LISTED_AT_ONCE], [scope])
-        if len(found) >= cap:
-            break
-    return found[:cap]
+    looked_at = MOST_LISTED if is_checked else cap
+    while True:
+        if scope.authors:
+            rows = read.rows("newest_by_authors", authors=_json(scope.authors), cap=looked_at, **given)
+        else:
+            rows = read.rows("newest_passages", cap=looked_at, **given)
+        ids = [id for (id,) in rows]
+        if not scope.without:
+            return read.with_facts(ids, replace(scope, authors=()), cap)
+        found: list[int] = []
+        for begin in range(0, len(ids), LISTED_AT_ONCE):
+            found += in_scopes(read, ids[begin : begin + LISTED_AT_ONCE], [scope])
+            if len(found) >= cap:
+                break
+        # What a blind caller may not read must not take the place of what it may read.
+        if not scope.is_blind or len(found) >= cap or len(ids) < looked_at:
+            return found[:cap]
+        looked_at *= 10
 
 
 def listed(read: Reader, scopes: Sequence[Scope], most: int) -> set[int] | None:
@@ -184,9 +188,10 @@ class TitledDocument(NamedTuple):
     title: str
 
 
-def documents_with_title(read: Reader, title: str) -> list[TitledDocument]:
-    """The newest documents whose title begins like this one. The case of ASCII letters does not matter."""
-    rows = read.all("documents_with_title", title=title, limit=MOST_TITLED)
+def documents_with_title(read: Reader, title: str, sessions_of: str | None = None) -> list[TitledDocument]:
+    """The newest documents whose title begins like this one. The case of ASCII letters does not matter. `sessions_of`:
+    no sessions but those of this agent."""
+    rows = read.all("documents_with_title", title=title, sessions_of=sessions_of, limit=MOST_TITLED)
     return [TitledDocument(row["id"], row["source"], row["title"]) for row in rows]
 
 

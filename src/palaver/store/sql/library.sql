@@ -96,6 +96,7 @@ FROM documents d WHERE d.id = :document_id;
 -- name: documents_with_title  the newest documents whose title begins like this one
 SELECT id, source, title FROM documents
 WHERE lower(substr(title, 1, 200)) = lower(substr(CAST(:title AS text), 1, 200)) AND deleted_at IS NULL
+  AND (CAST(:sessions_of AS text) IS NULL OR source <> 'sessions' OR agent_id = :sessions_of)
 ORDER BY modified_at DESC, id DESC LIMIT :limit;
 
 -- name: listed_documents  documents of a source, or the deleted ones, the latest first

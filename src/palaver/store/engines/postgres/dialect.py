@@ -83,8 +83,8 @@ class PostgresDialect:
         self._statements, self.event_log_statements, self.copies = statements()
         self._common_terms = CommonTerms()
         self._samples = Samples()
-        self._sizes: dict[tuple[str, ...], tuple[int, float]] = {}
-        """How many passages sources have, as far as they were counted, and when."""
+        self._sizes: dict[Scope, tuple[int, float]] = {}
+        """How many passages scopes have, as far as they were counted, and when."""
         self._known: WeakKeyDictionary[Connection, Statistics] = WeakKeyDictionary()
         """Of each connection. A read has one state of the database, so it needs them once."""
 
@@ -159,7 +159,6 @@ class PostgresDialect:
                 self._samples.forget()
             if terms is not self._common_terms:
                 self._common_terms = terms
-                self._sizes.clear()
             counted = max(1, row["counted"])
             usual = max(1.0, row["tokens"] / counted)
             known = self._known[connection] = Statistics(self._common_terms, row["passages"], usual, counted)
@@ -292,6 +291,8 @@ class PostgresDialect:
     ) -> list[int]:
         wanted = [f"({tsqueries.any_stem(group)})" for group in groups]
         likely = self._matches(connection, groups, scope)
+        if scope.is_blind:  # which blocks have enough depends on passages that the caller may not read
+            enough = None
 
         def newest(in_blocks: Sequence[str]) -> list[int]:
             pieces, scopes, params = _conditions(wanted, scope, in_blocks, checks=likely.checks_beginnings)
@@ -305,7 +306,7 @@ class PostgresDialect:
         return blocks.newest_first(connection, newest, len, cap, likely, enough)
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
-        if not scope.is_timed:
+        if not scope.is_timed and not scope.is_blind:
             query, checked = _counted(terms, scope)
             share = self._matches(connection, [terms], scope).most
             if sampled := self._samples.counts(connection, [query], [share], checked):
@@ -313,15 +314,17 @@ class PostgresDialect:
         return self._count(connection, [terms], scope, cap)
 
     def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
+        scope = replace(scope, since=-FOREVER, until=FOREVER)
         if scope.token_groups:
-            return self._count(connection, [], replace(scope, since=-FOREVER, until=FOREVER), cap)
-        size, counted_at = self._sizes.get(scope.sources, (0, 0.0))
-        is_recent = time.monotonic() - counted_at < COUNTED_AGAIN_SECONDS
-        if size < cap and not (size >= MANY_PASSAGES and is_recent):
-            rows = connection.fetch(self.sql("count_indexed"), {"sources": list(scope.sources), "cap": cap})
-            size = int(rows[0]["passages"])
-            self._sizes[scope.sources] = size, time.monotonic()
-        return min(size, cap)
+            return self._count(connection, [], scope, cap)
+        size, counted_at = self._sizes.get(scope, (0, 0.0))
+        if size < MANY_PASSAGES or time.monotonic() - counted_at > COUNTED_AGAIN_SECONDS:
+            outside = replace(scope, any_of=(scope.without,), without=())
+            others = self._count(connection, [], outside, FOREVER) if scope.without else 0
+            rows = connection.fetch(self.sql("count_indexed"), {"sources": list(scope.sources), "cap": cap + others})
+            size = min(cap, int(rows[0]["passages"]) - others)
+            self._sizes[scope] = size, time.monotonic()
+        return size
 
     def _count(self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> int:
         pieces, scopes, params = _conditions([f"({tsqueries.any_stem(group)})" for group in groups], scope)

@@ -86,6 +86,8 @@ class SqliteDialect:
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
+        if scope.is_blind:
+            return self.recall(connection, groups, scope, cap)
         params = self._params(scope) | {"match": stems_of_each(groups, scope)}
         page = {"newest": RANKED_AT_MOST // len(groups), "limit": cap}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
@@ -139,9 +141,12 @@ class SqliteDialect:
         return self._count(connection, "count_matches", stems_of_each([terms], scope), scope, cap)
 
     def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
-        groups = _token_groups(scope)
-        name = "count_matches" if groups else "count_indexed"
-        return self._count(connection, name, " AND ".join(groups), replace(scope, since=-FOREVER, until=FOREVER), cap)
+        scope = replace(scope, since=-FOREVER, until=FOREVER)
+        if scope.token_groups:
+            return min(cap, self._count(connection, "count_matches", _within(scope, []), scope, cap))
+        outside = " OR ".join(f"scope : {_quoted(SCOPE + token)}" for token in scope.without)
+        others = self._count(connection, "count_matches", outside, scope, FOREVER) if outside else 0
+        return min(cap, self._count(connection, "count_indexed", "", scope, cap + others) - others)
 
     def in_period(self, connection: Connection, scope: Scope, most: int, looked_at: int) -> list[int]:
         params = self._params(scope) | {"cap": looked_at}
