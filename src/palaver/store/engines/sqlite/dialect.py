@@ -36,6 +36,8 @@ RANKED_AT_MOST = 20_000
 """How many of the newest matches are ranked."""
 COUNTED, COUNTED_IN_PYTHON = 1_000_000, 100_000
 """How often the phrases of a query are counted in matches. A query with many phrases ranks fewer matches."""
+PROMISING_AT_MOST = 1_500
+"""How many of the newest matches are candidates for callers who may not read everything: counting words takes long."""
 MOST_TRIGRAMS = 12
 """How many trigrams of a long substring are looked up."""
 MOST_WORDS = 8
@@ -79,15 +81,20 @@ class SqliteDialect:
     def recall(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
-        params = self._params(scope) | {"match": stems_of_each(groups, scope)}
-        rows = connection.fetch(self.sql("count_words"), params | {"newest": bm25.RANKED_AT_MOST // len(groups)})
+        return self._recall(connection, groups, scope, cap, bm25.RANKED_AT_MOST // len(groups))
+
+    def _recall(
+        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int, newest: int
+    ) -> list[RankedPassage]:
+        params = self._params(scope) | {"match": stems_of_each(groups, scope), "newest": newest}
+        rows = connection.fetch(self.sql("count_words"), params)
         return bm25.rank_among_matches(_match_counts(rows))[:cap]
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
         if scope.is_blind:
-            return self.recall(connection, groups, scope, cap)
+            return self._recall(connection, groups, scope, cap, PROMISING_AT_MOST)
         params = self._params(scope) | {"match": stems_of_each(groups, scope)}
         page = {"newest": RANKED_AT_MOST // len(groups), "limit": cap}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
