@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 from tests.store.bus import Bus, rows
 
+from palaver.search.match import match
 from palaver.store.engines import bm25
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.engines.postgres import blocks, samples
 from palaver.store.engines.postgres import dialect as postgres
-from palaver.store.engines.sqlite import dialect as sqlite
 from palaver.text.query import Phrase, expression
 
 BODIES = Scope(("bus",), titles=False)
@@ -24,8 +24,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK", 4)
     monkeypatch.setattr(blocks, "LARGE_BLOCK", 64)
     monkeypatch.setattr(blocks, "MOST_BLOCKS", 6)
-    for engine in (postgres, sqlite):
-        monkeypatch.setattr(engine, "RANKED_AT_MOST", 10)
+    monkeypatch.setattr(bm25, "RANKED_AT_MOST", 10)
 
 
 async def fill(bus: Bus, *batches: list[str]) -> list[int]:
@@ -153,8 +152,23 @@ async def test_a_beginning_is_checked_in_the_passages_with_a_rare_word(bus: Bus)
     assert await bus.here.read(lambda read: read.having(both, BODIES, 100)) == [ids[80]]
 
 
+async def test_very_many_matches_are_told_also_if_enough_have_the_words_side_by_side(bus: Bus):
+    apart, beside = (
+        [f"heliotrope or mignonette {n}" for n in range(40)],
+        [f"heliotrope mignonette {n}" for n in range(5)],
+    )
+    ids = await fill(bus, apart, beside)
+    page = await bus.here.read(lambda read: match(read, expression("heliotrope mignonette"), BODIES, 3))
+    assert {hit.passage_id for hit in page.hits} <= set(ids[40:])
+    assert page.capped
+    timed = replace(BODIES, since=0)
+    assert (await bus.here.read(lambda read: read.find(expression("heliotrope"), timed, 3))).capped
+    few = await bus.here.read(lambda read: match(read, expression('heliotrope "mignonette 3"'), BODIES, 1))
+    assert not few.capped
+
+
 async def test_while_words_are_typed_fewer_matches_are_ranked(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(bm25, "RANKED_AT_MOST", 5)
+    monkeypatch.setattr(bm25, "FEW_RANKED", 5)
     ids = await fill(bus, [f"heliotrope number {n}" for n in range(80)])
     typed = replace(BODIES, is_typed=True)
     for words in ("heliotrope", "helio*", '"heliotrope number"', '"heliotrope num"*'):
@@ -166,7 +180,7 @@ async def test_while_words_are_typed_fewer_matches_are_ranked(bus: Bus, monkeypa
 
 async def test_while_words_are_typed_some_of_the_newest_matches_are_enough(bus: Bus, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(postgres, "ENOUGH_TYPED", 3)
-    monkeypatch.setattr(bm25, "RANKED_AT_MOST", 13)
+    monkeypatch.setattr(bm25, "FEW_RANKED", 13)
     ids = await fill(bus, [f"heliotrope {n}" for n in range(100)], [f"mignonette {n}" for n in range(14)])
     seen = lookups(monkeypatch)
     typed = replace(BODIES, is_typed=True)
@@ -182,8 +196,7 @@ async def test_while_words_are_typed_some_of_the_newest_matches_are_enough(bus: 
 async def test_a_phrase_of_common_words_is_counted_in_some_blocks(bus: Bus, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(samples, "SAMPLED_FROM", 16)
     monkeypatch.setattr(postgres, "COUNTED_AT_MOST", 20)
-    for engine in (postgres, sqlite):
-        monkeypatch.setattr(engine, "RANKED_AT_MOST", 100)
+    monkeypatch.setattr(bm25, "RANKED_AT_MOST", 100)
     ids = await fill(bus, [f"heliotrope {'mignonette' if n % 4 else 'or mignonette'} {n}" for n in range(60)])
     expected = {ids[n] for n in range(60) if n % 4}
     assert (await found(bus, '"heliotrope mignonette"'))[0] == expected

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from palaver.model.requests import Request
 
 NO_WORD = "There is no word to look for in this query."
+CAPPED = "Very many {} match; only the newest were ranked. Add a word to narrow the search."
 NOT_RECORDED = "None of your sessions has been recorded yet."
 
 

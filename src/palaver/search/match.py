@@ -31,27 +31,28 @@ def match_messages(read: Reader, query: Query, scope: Scope, limit: int) -> tupl
     return found_messages.by_ids(read, [hit.passage_id for hit in page.hits]), page
 
 
-def match_turns(read: Reader, query: Query, scope: Scope, limit: int) -> list[Turn]:
+def match_turns(read: Reader, query: Query, scope: Scope, limit: int) -> tuple[list[Turn], bool]:
     """The best turns of sessions; turns of the same score are sorted newest first. A turn that a fork copied is found
-    once."""
-    wanted = limit
+    once. Also whether only the newest matches were ranked."""
+    ranked = limit + MOST_EQUALS  # ranking takes long, but more hits of it cost little
     while True:
-        # The engine does not sort by time, so all turns with the score of the last one are read.
-        hits = match(read, query, scope, wanted + 1).hits
-        if len(hits) > wanted and hits[wanted].score == hits[wanted - 1].score:
-            hits = match(read, query, scope, wanted + MOST_EQUALS).hits
-        last = hits[wanted - 1].score if len(hits) >= wanted else None
-        hits = [hit for n, hit in enumerate(hits) if n < wanted or hit.score == last]
-        turns = sessions.turns_by_passage(read, [hit.passage_id for hit in hits])
-        best = sorted(hits, key=lambda hit: (-hit.score, -turns[hit.passage_id].ts.timestamp()))
+        page = match(read, query, scope, ranked)
         found: dict[tuple[str, ...], Turn] = {}
-        for hit in best:
-            turn = turns[hit.passage_id]
-            own = (turn.agent_id, turn.id, turn.content)  # a fork copies its first turns, with their ids
-            found.setdefault(own if is_unique(turn.id) else (*own, turn.session_id), turn)
-        if len(found) >= limit or len(hits) < wanted:
-            return list(found.values())[:limit]
-        wanted *= 4  # some of them were copies: read more
+        end = 0
+        while len(found) < limit and end < len(page.hits):  # some may be copies
+            begin, end = end, end + limit
+            # The engine does not sort by time, so all turns with the score of the last one are read.
+            while end < len(page.hits) and page.hits[end].score == page.hits[end - 1].score:
+                end += 1
+            some = page.hits[begin:end]
+            turns = sessions.turns_by_passage(read, [hit.passage_id for hit in some])
+            for hit in sorted(some, key=lambda hit: (-hit.score, -turns[hit.passage_id].ts.timestamp())):
+                turn = turns[hit.passage_id]
+                own = (turn.agent_id, turn.id, turn.content)  # a fork copies its first turns, with their ids
+                found.setdefault(own if is_unique(turn.id) else (*own, turn.session_id), turn)
+        if len(found) >= limit or not page.has_more:
+            return list(found.values())[:limit], page.capped
+        ranked *= 20
 
 
 def match_part(read: Reader, part: str | None, scope: Scope, limit: int) -> list[ArchivedMessage]:
@@ -70,7 +71,7 @@ def match(read: Reader, query: Query, scope: Scope, limit: int) -> RankedPage:
     others = [hit for hit in also.hits if hit.passage_id not in known]
     scale = BELOW * page.hits[-1].score / max(others[0].score, 1e-9) if known and others else 1.0
     hits = page.hits + [RankedPassage(hit.passage_id, hit.score * scale) for hit in others]
-    return RankedPage(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=also.capped)
+    return RankedPage(hits[:limit], has_more=also.has_more or len(hits) > limit, capped=page.capped or also.capped)
 
 
 def _match_phrase_first(read: Reader, query: Query, scope: Scope, limit: int) -> RankedPage:
@@ -81,7 +82,7 @@ def _match_phrase_first(read: Reader, query: Query, scope: Scope, limit: int) ->
     best = read.find(AllOf((query, phrase)), scope, limit)
     first = [RankedPassage(hit.passage_id, hit.score + PHRASE_BONUS) for hit in best.hits]
     if best.has_more:
-        return replace(best, hits=first)
+        return replace(best, hits=first, capped=best.capped or read.is_capped(query, scope))
     others = read.find(query, scope, limit + len(first))
     known = {hit.passage_id for hit in first}
     hits = first + [hit for hit in others.hits if hit.passage_id not in known]

@@ -24,7 +24,6 @@ from palaver.store.library.documents import HUMAN_ONLY, document_scope
 from palaver.text import query as queries
 
 SNIPPET_TOKENS = 20
-CAPPED = "Very many messages match; only the newest were ranked. Add a word to narrow the search."
 
 
 class SearchMessages(Request):
@@ -162,5 +161,5 @@ def search_messages(read: SearchReader, caller: Caller, request: SearchMessages)
         for one in found
     ]
     if page.capped:
-        return HintedHits(hits, len(hits), request.query, page.has_more, CAPPED)
+        return HintedHits(hits, len(hits), request.query, page.has_more, hints.CAPPED.format("messages"))
     return Hits(hits, len(hits), request.query, page.has_more)

@@ -58,7 +58,7 @@ class ConversationHit(TurnAnswer):
 
 @dataclass(frozen=True)
 class ConversationHits(OmitsDefaults):
-    """The turns that match. If there are none, `hint` says why."""
+    """The turns that match. If there are none, `hint` says why; if there are very many, it says what was ranked."""
 
     omit_if_default = ("hint",)
 
@@ -80,7 +80,7 @@ def find(read: Reader, text: str, limit: int, asked: str | None = None, **filter
     if isinstance(wanted, queries.Nothing):
         return ConversationHits(0, text, [], hints.NO_WORD)
     scope = sessions.search_scope(read, **filters)
-    found = match_turns(read, queries.closer(wanted), scope, limit) if scope else []
+    found, capped = match_turns(read, queries.closer(wanted), scope, limit) if scope else ([], False)
     hits = [
         ConversationHit(
             id=t.id,
@@ -99,7 +99,7 @@ def find(read: Reader, text: str, limit: int, asked: str | None = None, **filter
         names = [name for name in ("session_id", "role", "since", "until", "project") if filters.get(name)]
         why = hints.nothing_found("No turn has all of these words", names, "Try fewer words or another spelling.")
         return ConversationHits(0, text, [], why)
-    return ConversationHits(len(hits), text, hits)
+    return ConversationHits(len(hits), text, hits, hints.CAPPED.format("turns") if capped else None)
 
 
 def _find(
@@ -154,7 +154,7 @@ class SearchOwnConversations(Request):
 @dataclass(frozen=True)
 class OwnHits(OmitsDefaults):
     """The turns that match. `available` is false if the search could not run; `message` then says why and what to do.
-    If nothing matches, `hint` says why."""
+    If nothing matches, `hint` says why; if very many match, it says what was ranked."""
 
     omit_if_default = ("hint",)
 

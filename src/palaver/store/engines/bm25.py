@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from math import log
 from typing import NamedTuple
 
-from palaver.store.engines.database import RankedPassage
+from palaver.store.engines.database import RankedPassage, Scope
 from palaver.text.query import Query, count_phrases
 
-RANKED_AT_MOST = 5_000
-"""How many of the newest matches are ranked for such callers, while words are typed, and where texts are read to see
+RANKED_AT_MOST, FEW_RANKED = 20_000, 5_000
+"""How many of the newest matches are ranked; and for such callers, while words are typed, and where texts are read to see
 whether words are near each other."""
 FEWEST_RANKED = 500
 """At least this many of the newest matches are ranked, however many phrases a query has."""
@@ -28,9 +28,10 @@ class MatchCounts(NamedTuple):
     times: Sequence[float]
 
 
-def most_ranked(query: Query, most: int, lookups: int) -> int:
-    """How many of the newest matches are ranked: at most `most`, and fewer if each has many phrases to count.
-    `lookups` is how often all phrases together are counted."""
+def ranked_at_most(query: Query, scope: Scope, lookups: int, *, is_slow: bool = False) -> int:
+    """How many of the newest matches are ranked. There are fewer if each has many phrases to count: `lookups` is how often
+    all phrases together are counted."""
+    most = FEW_RANKED if scope.is_blind or scope.is_typed or is_slow else RANKED_AT_MOST
     return min(most, max(FEWEST_RANKED, lookups // max(1, count_phrases(query))))
 
 

@@ -165,6 +165,9 @@ class Dialect(Protocol):
     def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         """The passages that match a query, ranked by bm25."""
 
+    def is_capped(self, connection: Connection, query: Query, scope: Scope) -> bool:
+        """Do more passages match a query than are ranked?"""
+
     def recall(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
@@ -272,6 +275,10 @@ class Reader:
     def find(self, query: Query, scope: Scope, limit: int) -> RankedPage:
         """The best matches by bm25."""
         return self.connection.dialect.find(self.connection, query, scope, limit)
+
+    def is_capped(self, query: Query, scope: Scope) -> bool:
+        """Do more passages match a query than are ranked?"""
+        return self.connection.dialect.is_capped(self.connection, query, scope)
 
     def substring_candidates(self, part: str, cap: int, *, roughly: bool = False) -> list[int]:
         return self.connection.dialect.substring_candidates(self.connection, part, cap, roughly=roughly)

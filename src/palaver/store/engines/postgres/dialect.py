@@ -39,8 +39,6 @@ from palaver.text.match import has_near, is_match
 from palaver.text.query import Nothing, Phrase, Query
 from palaver.text.tokenize import stems, words
 
-RANKED_AT_MOST = 20_000
-"""How many of the newest matches are ranked."""
 COUNTED = 70_000
 """How often the phrases of a query are counted in matches. A query with many phrases ranks fewer matches."""
 ENOUGH_TYPED = 100
@@ -105,8 +103,7 @@ class PostgresDialect:
         """The best of the newest matches by bm25, and whether there may be older ones that were not ranked."""
         phrases, statistics = list(tsqueries.scored_phrases(query)), self._statistics(connection)
         wanted, likely = self._matches_of(query, scope, statistics)
-        most = bm25.RANKED_AT_MOST if scope.is_blind or scope.is_typed or has_near(query) else RANKED_AT_MOST
-        cap = bm25.most_ranked(query, most, COUNTED)
+        cap = bm25.ranked_at_most(query, scope, COUNTED, is_slow=has_near(query))
         given = tsqueries.needles(phrases) | {"cap": cap + 1, "limit": limit}
         if scope.is_blind:  # passages that the caller may not read must have no influence
             times = [f"times{number}" for number in range(len(phrases))]
@@ -140,6 +137,18 @@ class PostgresDialect:
             found = [MatchCounts(row["id"], row["length"], [row[name] for name in times]) for row in newest]
             return bm25.rank_among_matches(found)[:limit], capped
         return [RankedPassage(row["id"], row["score"]) for row in rows], capped
+
+    def is_capped(self, connection: Connection, query: Query, scope: Scope) -> bool:
+        wanted, likely = self._matches_of(query, scope, self._statistics(connection))
+        most = bm25.ranked_at_most(query, scope, COUNTED, is_slow=has_near(query))
+
+        def count(in_blocks: Sequence[str]) -> int:
+            pieces, scopes, params = _conditions(wanted, scope, in_blocks, checks=likely.checks_beginnings)
+            params["cap"] = most + 1
+            long = long_passages.matching(query, scopes, params)
+            return int(connection.fetch(search_sql.COUNT_ALL.format(long=long, **pieces), params)[0]["passages"])
+
+        return blocks.newest_first(connection, count, int, most + 1, likely) > most
 
     def _matches_of(self, query: Query, scope: Scope, statistics: Statistics) -> tuple[list[str], Matches]:
         """The conditions of a query, and how many passages may meet them."""
@@ -211,7 +220,7 @@ class PostgresDialect:
 
     def _find_near(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         """Find passages with the words, then read their texts, because tsquery has no NEAR operator."""
-        ranked, capped = self._ranked(connection, query, scope, bm25.RANKED_AT_MOST)
+        ranked, capped = self._ranked(connection, query, scope, bm25.FEW_RANKED)
         near: list[RankedPassage] = []
         for begin in range(0, len(ranked), TEXTS_AT_ONCE):
             some = ranked[begin : begin + TEXTS_AT_ONCE]
@@ -226,7 +235,7 @@ class PostgresDialect:
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
         wanted = [f"({tsqueries.any_stem(group)})" for group in groups]
-        most = bm25.RANKED_AT_MOST // len(groups)
+        most = bm25.FEW_RANKED // len(groups)
         likely = self._matches(connection, groups, scope)
 
         def best(in_blocks: Sequence[str]) -> list[Row]:

@@ -32,8 +32,6 @@ from palaver.store.engines.id_ranges import (
 from palaver.text import tokenize
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
-RANKED_AT_MOST = 20_000
-"""How many of the newest matches are ranked."""
 COUNTED, COUNTED_IN_PYTHON = 1_000_000, 100_000
 """How often the phrases of a query are counted in matches. A query with many phrases ranks fewer matches."""
 PROMISING_AT_MOST = 1_500
@@ -66,22 +64,28 @@ class SqliteDialect:
 
     def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         params = self._params(scope) | {"match": match_expression(query, scope)}
+        most = self._ranked_at_most(query, scope)
         if scope.is_blind:
             # FTS5's bm25 depends on the whole table, including passages that the caller may not read.
-            most = bm25.most_ranked(query, bm25.RANKED_AT_MOST, COUNTED_IN_PYTHON)
             rows = connection.fetch(self.sql("count_words"), params | {"newest": most + 1})
             ranked = bm25.rank_among_matches(_match_counts(rows[:most]))
             return RankedPage(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > most)
-        most = bm25.most_ranked(query, bm25.RANKED_AT_MOST if scope.is_typed else RANKED_AT_MOST, COUNTED)
         page = {"newest": most + 1, "limit": limit + 1}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
         hits = [RankedPassage(row["id"], -row["score"]) for row in rows[:limit]]
         return RankedPage(hits, has_more=len(rows) > limit, capped=bool(rows) and rows[0]["matches"] > most)
 
+    def is_capped(self, connection: Connection, query: Query, scope: Scope) -> bool:
+        most = self._ranked_at_most(query, scope)
+        return self._count(connection, "count_matches", match_expression(query, scope), scope, most + 1) > most
+
+    def _ranked_at_most(self, query: Query, scope: Scope) -> int:
+        return bm25.ranked_at_most(query, scope, COUNTED_IN_PYTHON if scope.is_blind else COUNTED)
+
     def recall(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
-        return self._recall(connection, groups, scope, cap, bm25.RANKED_AT_MOST // len(groups))
+        return self._recall(connection, groups, scope, cap, bm25.FEW_RANKED // len(groups))
 
     def _recall(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int, newest: int
@@ -96,7 +100,7 @@ class SqliteDialect:
         if scope.is_blind:
             return self._recall(connection, groups, scope, cap, PROMISING_AT_MOST)
         params = self._params(scope) | {"match": stems_of_each(groups, scope)}
-        page = {"newest": RANKED_AT_MOST // len(groups), "limit": cap}
+        page = {"newest": bm25.RANKED_AT_MOST // len(groups), "limit": cap}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
         return [RankedPassage(row["id"], -row["score"]) for row in rows]
 
