@@ -194,6 +194,25 @@ def test_a_prompt_gets_only_what_is_new_and_meant_for_the_agent(program: Program
     assert program.prompt() == ""
 
 
+def test_what_hooks_tell_has_no_control_characters(program: Program, api: httpx.Client):
+    steering = "\x1b[2J\x07\x9b\u202e\u2066\u200f"
+    name = name_in(program.start())
+    program.hook("session-end")
+    session = word("s-")
+    record(program, session, "user", f"Fix{steering} the tokenizer")
+    record(program, session, "assistant", f"I decided{steering} to split at blanks. TODO: {steering} tests.")
+    thread = Thread(api, word(f"topic{steering}"))
+    thread.post(f"@{name} {steering}which tokenizer?", author=f"an{steering}n")
+    texts = [program.start()]
+    thread.post(f"@{name} {steering}and why?", author=f"an{steering}n")
+    texts.append(program.prompt())
+    thread.post(f"@{name} {steering}go on", author=f"an{steering}n")
+    texts.append(program.stop())
+    for text, words in zip(texts, ["Fix the tokenizer", "ann, now", "go on"], strict=True):
+        assert words in text
+        assert not set(steering) & set(text) - set("[2J")
+
+
 def test_a_stop_goes_on_with_a_message_once(program: Program, api: httpx.Client):
     name = name_in(program.start())
     assert program.hook("stop") == {}

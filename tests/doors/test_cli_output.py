@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -133,6 +136,26 @@ def test_what_others_wrote_cannot_steer_the_terminal_and_no_color_is_heard(talk:
         said = on_a_terminal(talk.home, *args, NO_COLOR="1")
         assert "harmless" in said
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(said)
+
+
+STEERING = "\x1b]0;owned\x07 \x85 \x9b31m \u202eback\u2069 \u200f \u061c \ue000 \x7f end"
+
+
+@pytest.mark.parametrize("format, parse", [("json", json.loads), ("ndjson", json.loads), ("yaml", yaml.safe_load)])
+def test_json_and_yaml_escape_what_would_steer_the_terminal_and_keep_the_value(
+    talk: Terminal, format: str, parse: Callable[[str], Any]
+):
+    talk.ok("post", "plans", STEERING)
+    said = talk.ok("thread", "read", "plans", "--format", format)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ue000]", said)
+    found = parse(said.splitlines()[-1] if format == "ndjson" else said)
+    assert (found[-1] if isinstance(found, list) else found)["content"] == STEERING
+
+
+def test_an_error_that_repeats_the_input_cannot_steer_the_terminal(talk: Terminal):
+    done = talk.run("thread", "read", STEERING)
+    assert done.exit_code == 3
+    assert not set("\x1b\x07\x9b\u202e") & set(done.output)
 
 
 @pytest.mark.parametrize(

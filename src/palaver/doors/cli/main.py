@@ -21,6 +21,7 @@ import click
 from palaver import __version__
 from palaver.doors.cli import options
 from palaver.errors import PalaverError, Unauthorized, Unavailable
+from palaver.text.control_characters import without_control_characters
 
 PERMISSION = "Change its owner or mode (chmod u+rwX), or choose another folder with --home or PALAVER_HOME."
 
@@ -231,7 +232,7 @@ def run_to_exit_code(work: Callable[[], Any]) -> int:
             raise
         what = f"{type(problem).__name__}: {problem}".rstrip(": ")
         message, code = f"unexpected {what} (PALAVER_LOG_LEVEL=debug shows where).", 1
-    click.echo("palaver: " + " ".join(message.split()), err=True)
+    click.echo("palaver: " + without_control_characters(" ".join(message.split())), err=True)
     return code
 
 

@@ -1,7 +1,7 @@
 """Terminal output: tables, JSON, YAML, progress bars and event lines.
 
 On a terminal, tables fit its width and use bold. In a pipe, each row is one plain line. Control characters are removed
-from stored text, because they could move the cursor or change the terminal's title.
+from stored text, because they could move the cursor or change the terminal's title. In JSON and YAML they are escaped.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from unicodedata import combining, east_asian_width
 
 from palaver.errors import Invalid
 from palaver.model.projects import project_name
+from palaver.text.control_characters import SIGNS, without_control_characters
 
 BEGIN, END = "\ue000", "\ue001"
 """Marks around bold text. `styled` replaces them when a line is written."""
 NARROWEST = 24
 """Minimum width of a wrapped column."""
 
-_CONTROL = re.compile("\x1b\\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ue000\ue001]")
+_UNSEEN = re.compile(f"[{SIGNS}{BEGIN}{END}]")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
 _MARK = re.compile(r"</?mark>")
 
@@ -56,7 +57,7 @@ def say(line: str = "") -> None:
 
 def note(line: str) -> None:
     """Print a message on stderr. It is not part of the answer."""
-    print(f"palaver: {line}", file=sys.stderr)
+    print(f"palaver: {clean(line)}", file=sys.stderr)
 
 
 @contextmanager
@@ -94,14 +95,12 @@ def show(
     listed = answer if isinstance(answer, list) else answer.get(rows) if rows and isinstance(answer, Mapping) else None
     match format:
         case "json":
-            say(json.dumps(answer, indent=2, ensure_ascii=False))
+            say(as_json(answer, indent=2))
         case "yaml":
-            import yaml
-
-            say(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True, width=100).rstrip("\n"))
+            say(_as_yaml(answer))
         case "ndjson":
             for one in listed if isinstance(listed, list) else [answer]:
-                say(json.dumps(one, ensure_ascii=False))
+                say(as_json(one))
             if not listed and isinstance(listed, list):
                 _show_notes(answer, listed)
         case _ if isinstance(listed, list):
@@ -110,7 +109,7 @@ def show(
         case _ if isinstance(answer, Mapping):
             _show_fields(answer, columns)
         case _:
-            text = _CONTROL.sub("", str(answer)) if is_terminal() else str(answer)
+            text = clean(str(answer)) if is_terminal() else str(answer)
             sys.stdout.write(text if text.endswith("\n") else text + "\n")
             sys.stdout.flush()
 
@@ -129,7 +128,29 @@ def _show_notes(answer: Any, listed: list[Any]) -> None:
 
 
 def clean(text: str) -> str:
-    return _CONTROL.sub("", text)
+    return without_control_characters(text).replace(BEGIN, "").replace(END, "")
+
+
+def as_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON in which control characters and marks of direction are escaped. The value is the same when it is read."""
+    return _escaped(json.dumps(value, indent=indent, ensure_ascii=False))
+
+
+def _as_yaml(value: Any) -> str:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Puts text with control characters in double quotes, in which they can be escaped."""
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _UNSEEN.search(text) else None)
+
+    Dumper.add_representer(str, represent)
+    return _escaped(yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=100).rstrip("\n"))
+
+
+def _escaped(text: str) -> str:
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _check(status: Mapping[str, Any]) -> str:

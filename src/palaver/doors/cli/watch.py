@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
 import sys
 import time
@@ -182,7 +181,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _json(facts: dict[str, object], format: str) -> str:
-    return ("- " if format == "yaml" else "") + json.dumps(facts, ensure_ascii=False)
+    return ("- " if format == "yaml" else "") + output.as_json(facts)
 
 
 @options.add(*options.ALL)

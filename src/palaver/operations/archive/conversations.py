@@ -29,6 +29,7 @@ from palaver.store.engines.database import Reader, Scope
 from palaver.store.library import archive
 from palaver.store.library.archive import ConversationInfo, FoundMessage
 from palaver.store.workspaces import Workspace
+from palaver.text.control_characters import without_control_characters
 
 LONGEST_SHOWN = 2_000
 SEPARATOR = "\n\n---\n\n"
@@ -85,7 +86,7 @@ def format_message(found: FoundMessage) -> str:
     is_named = found.is_titled or not found.conversation.startswith(FROM_DATABASE)
     title = " ".join((found.title or "").split()) if is_named else ""
     title = title or found.conversation.removeprefix(FROM_DATABASE)
-    return f"[{at}] {said.role or 'unknown'} (conv: {title})\n{text}"
+    return without_control_characters(f"[{at}] {said.role or 'unknown'} (conv: {title})\n{text}")
 
 
 # List and show

@@ -10,6 +10,7 @@ from palaver.model.people import Agent
 from palaver.model.times import now
 from palaver.operations.catchup.news import News, NewsItem, SessionNews
 from palaver.text import fence, notable
+from palaver.text.control_characters import without_control_characters
 from palaver.text.token_estimate import estimate_tokens
 
 FENCE_TOKENS = 50
@@ -120,7 +121,7 @@ def brief(
     if body.is_cut:
         own = f"{own}\n{NOT_ALL}".strip()
         body = within_budget(sections, room - estimate_tokens(NOT_ALL))
-    said = fence.fenced(body.text) if body.text and is_fenced else body.text
+    said = fence.fenced(body.text) if body.text and is_fenced else without_control_characters(body.text)
     return replace(body, text="\n".join(part for part in (own, said) if part))
 
 

@@ -139,7 +139,7 @@ def status(target: options.Target) -> None:
     if target.format == "table":
         output.say("\n".join(f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in facts.items()))
     else:
-        output.say(json.dumps(facts, ensure_ascii=False))
+        output.say(output.as_json(facts))
     if not health:
         raise Unavailable(f"The server does not answer at {settings.base_url}. See 'palaver service logs'.")
 
