@@ -62,6 +62,9 @@ def test_an_excerpt_has_twenty_words_around_the_match(query, expected):
         ('"brown f"*', "the quick <mark>brown fox</mark> runs"),
         ("fox NOT quick", "the quick brown <mark>fox</mark> runs"),
         ("NEAR(quick fox)", "the <mark>quick</mark> brown <mark>fox</mark> runs"),
+        ("^the", "<mark>the</mark> quick brown fox runs"),
+        ('^"the qui"*', "<mark>the quick</mark> brown fox runs"),
+        ("^brown OR fox", "the quick brown <mark>fox</mark> runs"),
         ("run", "the quick brown fox runs"),
         ('"brown quick"', "the quick brown fox runs"),
         ('"fox runs away"', "the quick brown fox runs"),
@@ -70,6 +73,11 @@ def test_an_excerpt_has_twenty_words_around_the_match(query, expected):
 def test_each_match_is_marked(query, expected):
     assert without_marks(excerpt("the quick brown fox runs", expression(query))) == "the quick brown fox runs"
     assert excerpt("the quick brown fox runs", expression(query)) == expected
+
+
+def test_a_word_that_the_text_begins_with_is_marked_there_only():
+    assert excerpt("fox and fox", expression("^fox")) == "<mark>fox</mark> and fox"
+    assert excerpt("fox and fox", expression("^fox OR and")) == "<mark>fox</mark> <mark>and</mark> fox"
 
 
 def test_a_match_is_marked_as_it_is_written():

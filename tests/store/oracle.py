@@ -42,7 +42,7 @@ def _starts(phrase: Phrase, said: list[str]) -> list[int]:
     size = len(phrase.words)
     return [
         at
-        for at in range(len(said) - size + 1)
+        for at in range(len(said) - size + 1)[: 1 if phrase.first else None]
         if said[at : at + size - 1] == whole
         and (said[at + size - 1].startswith(last) if phrase.prefix else said[at + size - 1] == last)
     ]

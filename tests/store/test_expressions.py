@@ -88,6 +88,8 @@ EXPRESSIONS = [
     "stem:fox", "{content}:fox", "zerowidth", "zero", "joined*", "soft", "nonbreaking", "breaking", "x" * 200, "x" * 250, "x" * 199 + "*", "long",
     "new line", "…", "—", "हिन्दी", "खोज", "1e10", "0x1F", "3.14", "-5", "5", "1,000,000", "000", "0", "nowhere", "fox nowhere", "fox OR nowhere",
     "fox NOT nowhere", "nowhere NOT fox", "one + two + three", '"one two" + three', '"one two" + thr*', "((fox))", "(fox) (dog)", "fox(dog)",
+    "^fox", '^"the lazy"', "^ the + quick", "^alph*", "content : ^dog", "fox NOT ^fox", "^fox OR ^dog", "^dog brown", "^the NOT ^ the + quick",
+    "^the NEAR(lazy fox, 9)", "^POL-358", "^日本", "^café", '^"one two" twelve', "^🙂", "^emoji", "- content : fox", "dog NOT - content : fox",
     "NEAR(fox dog) OR NEAR(alpha gamma, 0)", "ﬁne", "½", "1/2", "²", "2", "\u200bfox\u200b", "fo\u00adx", "q u i c k", "İstanbul", "ΕΛΛΗΝΙΚΆ",
 ]  # fmt: skip
 
@@ -177,6 +179,8 @@ PHRASE = st.one_of(
     WORD.map(lambda word: word + "*"),
     st.lists(WORD, min_size=1, max_size=3).map(lambda parts: f'"{" ".join(parts)}"'),
     st.lists(WORD, min_size=2, max_size=3).map(lambda parts: f'"{" ".join(parts)}"*'),
+    st.lists(WORD, min_size=1, max_size=2).map(lambda parts: f'^"{" ".join(parts)}"'),
+    WORD.map(lambda word: f"^ {word}*"),
 )
 TYPED = st.recursive(
     st.one_of(

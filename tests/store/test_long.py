@@ -43,6 +43,8 @@ async def test_every_line_of_a_pasted_log_is_found(bus: Bus):
     assert await bus.found("POL-600 OR POL-599") == {message.id}
     assert await bus.found("NEAR(POL-0 POL-599, 12)") == set()
     assert await bus.found('"ms 2026"') == {message.id}
+    assert await bus.found('^"2026 11"') == {message.id}
+    assert await bus.found('^"ms 2026" OR ^ms') == set()
 
 
 async def test_every_phrase_of_a_long_chinese_text_is_found(bus: Bus):
@@ -143,6 +145,10 @@ QUERIES = [
     "re*",
     "(deploy OR build) AND merged",
     "POL-358 ms",
+    "^deploy",
+    '^"rate limit" OR build',
+    "^re* NOT ^rate",
+    "lantern ^the",
 ]
 
 

@@ -143,6 +143,12 @@ class Phrases:
 
     def matches(self, found: Sequence[str]) -> list[Match]:
         """All matches in order. Of a phrase longer than `length`, the beginning is enough."""
+        matches = self._matches(found)
+        if any(phrase.first for phrase in self.phrases):
+            matches = [one for one in matches if not one.first or not self.phrases[one.phrase].first]
+        return matches
+
+    def _matches(self, found: Sequence[str]) -> list[Match]:
         if self._has_prefix:
             return self._matches_of_forms(found)
         if self._stemmed:

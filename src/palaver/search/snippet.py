@@ -46,7 +46,7 @@ def excerpts(query: Query, *, length: int = 20) -> Callable[[str], str]:
     if only:
         first, *others = only.words
         may_overlap = first in others or (only.prefix and bool(others) and first.startswith(others[-1]))
-        if len(only.words) > length or may_overlap:  # matches that overlap must be merged
+        if len(only.words) > length or may_overlap or only.first:  # matches that overlap must be merged
             only = None
 
     def excerpt(text: str) -> str:

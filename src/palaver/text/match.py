@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 
 
-def has_near(query: Query) -> bool:
+def needs_text(query: Query) -> bool:
+    """Only the text tells whether the query matches: it has a NEAR, or a phrase that the text must begin with."""
     match query:
         case Near():
             return True
+        case Phrase():
+            return query.first
         case AllOf(parts) | AnyOf(parts):
-            return any(has_near(part) for part in parts)
+            return any(needs_text(part) for part in parts)
         case Without(wanted, unwanted):
-            return has_near(wanted) or has_near(unwanted)
+            return needs_text(wanted) or needs_text(unwanted)
         case Preferring(wanted, _):
-            return has_near(wanted)
+            return needs_text(wanted)
     return False
 
 
@@ -44,9 +47,10 @@ def _starts(phrase: Phrase, words: Sequence[str]) -> list[int]:
     """The positions where the phrase begins."""
     *whole, last = phrase.words
     size = len(phrase.words)
+    places = len(words) - size + 1
     return [
         at
-        for at in range(len(words) - size + 1)
+        for at in range(min(places, 1) if phrase.first else places)
         if (words[at + size - 1].startswith(last) if phrase.prefix else words[at + size - 1] == last)
         and list(words[at : at + size - 1]) == whole
     ]

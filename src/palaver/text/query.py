@@ -24,6 +24,8 @@ SHORTEST_PREFIX = 2
 """Letters of a word from which on other words that begin like it are found while it is typed."""
 NEARBY = 10
 FARTHEST = 1_000
+EXCEPT = "- content :"
+"""The lexeme for all columns but the one that texts have."""
 
 
 class Beginning(str):
@@ -40,6 +42,8 @@ class Phrase:
     prefix: bool = False
     parts: tuple["Phrase", ...] = ()
     """The single words of joined ones (TCP/IP), as `apart` looks for them."""
+    first: bool = False
+    """The text must begin with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ def as_prefix(phrase: Phrase) -> Phrase:
     """The same phrase, but its last word is the beginning of a word. A single letter alone begins too many words."""
     if not phrase.words or (len(phrase.words) == 1 and len(phrase.words[0]) < SHORTEST_PREFIX):
         return phrase
-    return Phrase((*phrase.words[:-1], Beginning(phrase.words[-1])), prefix=True)
+    return Phrase((*phrase.words[:-1], Beginning(phrase.words[-1])), prefix=True, first=phrase.first)
 
 
 def unfinished(query: Query) -> Query:
@@ -190,12 +194,15 @@ def expression(text: str) -> Query:
     """
     if len(text) > MOST_CHARACTERS:
         raise Malformed(f"The query is too long: use at most {MOST_CHARACTERS:,} characters.")
-    groups, room = [_Group()], MOST_PHRASES
+    groups, room, is_outside = [_Group()], MOST_PHRASES, False
     for lexeme in _lexemes(_UNSPEAKABLE.sub("", text)):
+        if lexeme == EXCEPT:
+            is_outside = True
+            continue
         if lexeme == "(":
             if len(groups) > DEEPEST:
                 raise Malformed(f"The parentheses are nested too deeply: use at most {DEEPEST} levels.")
-            groups.append(_Group())
+            groups.append(_Group(is_outside))
         elif lexeme == ")":
             inner = groups.pop()
             if not groups:
@@ -207,7 +214,8 @@ def expression(text: str) -> Query:
             room -= 1
             if room < 0:
                 raise _too_many()
-            groups[-1].add(lexeme)
+            groups[-1].add(_nowhere(lexeme) if is_outside else lexeme)
+        is_outside = False
     if len(groups) > 1:
         raise Malformed('There is a ( without its ): close it, or put the text in "double quotes".')
     query = groups[0].close() if groups[0].has_begun else Nothing()
@@ -279,7 +287,8 @@ def _too_many() -> Malformed:
 class _Group:
     """The content of parentheses: ORs of ANDs of NOTs of phrases."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_outside: bool = False) -> None:
+        self.is_outside = is_outside
         self.ors: list[list[list[list[Query]]]] = [[[[]]]]
         self.last: str | None = None
 
@@ -319,7 +328,13 @@ class _Group:
                 if self.last
                 else "There is nothing between ( and ): write (one OR two), or leave them out."
             )
-        return _joined(AnyOf, (_joined(AllOf, map(_without, ands)) for ands in self.ors))
+        found = _joined(AnyOf, (_joined(AllOf, map(_without, ands)) for ands in self.ors))
+        return _nowhere(found) if self.is_outside else found
+
+
+def _nowhere(query: Query) -> Query:
+    """What `- content : query` means: the query in other columns. There are none, so nothing matches."""
+    return query if isinstance(query, Nothing) else Without(query, query)
 
 
 # A part without words is dropped from its AND, OR or NOT, so that Nothing is never inside a query.
@@ -351,12 +366,13 @@ _UNSPEAKABLE = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff]")
 
 _LEXEME = re.compile(
     r"""
-      (?i:content|\{\s*content\s*\}) \s* : (?!//) (?= \s*[^\s)] )   # the one column there is: says nothing
+      (?P<except> -\s*)? (?i:"?content"?|\{\s*(?:"?content"?\s*)++\}) \s* : (?!//) (?= \s*[^\s)] )   # the one column
     | NEAR \s* \( (?P<near> (?: [^"()] | "(?:[^"]|"")*+" | \(\) )*+ ) \)
     | (?P<torn_near> NEAR \s* \( )
     | (?P<operator> AND | OR | NOT ) (?= [\s()"] | $ )
     | (?P<parenthesis> [()] )
     | (?P<plus> \++ )
+    | (?P<caret> \^++ )
     | (?: "(?P<quoted> (?:[^"]|"")*+ )"
         | (?P<bare> (?: (?!\+") [^\s"()*] | \(\) )++ )              # may be called: main()
       ) (?P<star> \*+ | \s+\*+(?![^\s()"]) )?
@@ -370,7 +386,7 @@ _LEXEME = re.compile(
 
 def _lexemes(text: str) -> Iterator[Query | str]:
     held: Phrase | None = None  # until it is clear that no + follows
-    is_joining = False
+    is_joining = is_first = False
     for found in _LEXEME.finditer(text):
         typed = found["bare"] if found["quoted"] is None else found["quoted"]
         if typed is not None:
@@ -382,16 +398,23 @@ def _lexemes(text: str) -> Iterator[Query | str]:
             if held is not None and is_joining:
                 if held.prefix and phrase.words:
                     raise Malformed('A * goes to the end of the whole phrase: write "two wor"*.')
-                phrase = Phrase(held.words + phrase.words, held.prefix or phrase.prefix)
-            elif held is not None:
-                yield held if held.words else Nothing()
-            held, is_joining = phrase, False
+                if is_first:
+                    raise Malformed("A ^ goes before the whole phrase: write ^one + two.")
+                phrase = Phrase(held.words + phrase.words, held.prefix or phrase.prefix, first=held.first)
+            else:
+                if held is not None:
+                    yield held if held.words else Nothing()
+                if is_first:
+                    phrase = replace(phrase, parts=(), first=True)
+            held, is_joining, is_first = phrase, False, False
         elif found["plus"]:
             is_joining = held is not None
+        elif found["caret"]:
+            is_first = True
         else:
             if held is not None:
                 yield held if held.words else Nothing()
-            held = None
+            held, is_first = None, False
             if found["near"] is not None:
                 yield _near(found["near"])
             elif found["torn_near"]:
@@ -402,6 +425,8 @@ def _lexemes(text: str) -> Iterator[Query | str]:
                 raise Malformed("A * alone matches nothing: write it at the end of a word, as in perform*.")
             elif sign := found["operator"] or found["parenthesis"]:
                 yield sign
+            elif found["except"]:
+                yield EXCEPT
     if held is not None:
         yield held if held.words else Nothing()
 
@@ -420,6 +445,8 @@ def _near(inside: str) -> Query:
     phrases = tuple(replace(lexeme, parts=()) for lexeme in lexemes if isinstance(lexeme, Phrase))
     if any(isinstance(lexeme, str) for lexeme in lexemes):
         raise Malformed('Only words and phrases can be NEAR each other: write NEAR(one "two three", 5).')
+    if any(phrase.first for phrase in phrases):
+        raise Malformed("A ^ cannot be inside of NEAR: write ^one AND NEAR(one two, 5).")
     if len(phrases) > 1:
         return Near(phrases, distance)
     return phrases[0] if phrases else Nothing()

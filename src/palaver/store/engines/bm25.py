@@ -44,9 +44,9 @@ def rank_among_matches(matches: Sequence[MatchCounts]) -> list[RankedPassage]:
     rarity = [log(1 + (len(matches) + 0.5) / (count + 0.5)) for count in having]
     found = []
     for passage_id, length, times in matches:
-        slow = K1 * (1 - B + B * length / usual)
-        score = sum(
-            rare * count * (K1 + 1) / (count + slow) for rare, count in zip(rarity, times, strict=True) if count
-        )
+        slow, score = K1 * (1 - B + B * length / usual), 0.0
+        for rare, count in zip(rarity, times, strict=True):
+            if count:
+                score += rare * count * (K1 + 1) / (count + slow)
         found.append(RankedPassage(passage_id, score))
     return sorted(found, key=lambda hit: (-hit.score, -hit.passage_id))

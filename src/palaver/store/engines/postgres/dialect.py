@@ -35,7 +35,7 @@ from palaver.store.engines.postgres.common_terms import CommonTerms, lexemes_of
 from palaver.store.engines.postgres.samples import Samples
 from palaver.store.engines.postgres.statements import statements
 from palaver.store.engines.postgres.substrings import lookup_of
-from palaver.text.match import has_near, is_match
+from palaver.text.match import is_match, needs_text
 from palaver.text.query import Nothing, Phrase, Query
 from palaver.text.tokenize import stems, words
 
@@ -92,8 +92,8 @@ class PostgresDialect:
     def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
         if isinstance(query, Nothing):
             return RankedPage([], has_more=False, capped=False)
-        if has_near(query):
-            return self._find_near(connection, query, scope, limit)
+        if needs_text(query):
+            return self._find_in_texts(connection, query, scope, limit)
         hits, capped = self._ranked(connection, query, scope, limit + 1)
         return RankedPage(hits[:limit], has_more=len(hits) > limit, capped=capped)
 
@@ -103,13 +103,11 @@ class PostgresDialect:
         """The best of the newest matches by bm25, and whether there may be older ones that were not ranked."""
         phrases, statistics = list(tsqueries.scored_phrases(query)), self._statistics(connection)
         wanted, likely = self._matches_of(query, scope, statistics)
-        cap = bm25.ranked_at_most(query, scope, COUNTED, is_slow=has_near(query))
+        cap = bm25.ranked_at_most(query, scope, COUNTED, is_slow=needs_text(query))
         given = tsqueries.needles(phrases) | {"cap": cap + 1, "limit": limit}
         if scope.is_blind:  # passages that the caller may not read must have no influence
             times = [f"times{number}" for number in range(len(phrases))]
-            counted = ", ".join(
-                ["length", *(f"{search_sql.TIMES.format(number=n)} AS {name}" for n, name in enumerate(times))]
-            )
+            counted = ", ".join(["length", *(f"{_times(n, phrases[n])} AS {name}" for n, name in enumerate(times))])
             end = search_sql.EACH
         else:
             counted = f"{self._bm25(connection, phrases, given, statistics)} AS score"
@@ -122,6 +120,7 @@ class PostgresDialect:
             is_partial = bool(in_blocks)
             pieces, scopes, params = _conditions(wanted, scope, in_blocks, checks=likely.checks_beginnings)
             params |= given
+            pieces["matching"] += _begins(query, params)
             long = long_passages.matching(query, scopes, params)
             return connection.fetch(search_sql.COUNTED.format(long=long, counted=counted, **pieces) + end, params)
 
@@ -140,11 +139,12 @@ class PostgresDialect:
 
     def is_capped(self, connection: Connection, query: Query, scope: Scope) -> bool:
         wanted, likely = self._matches_of(query, scope, self._statistics(connection))
-        most = bm25.ranked_at_most(query, scope, COUNTED, is_slow=has_near(query))
+        most = bm25.ranked_at_most(query, scope, COUNTED, is_slow=needs_text(query))
 
         def count(in_blocks: Sequence[str]) -> int:
             pieces, scopes, params = _conditions(wanted, scope, in_blocks, checks=likely.checks_beginnings)
             params["cap"] = most + 1
+            pieces["matching"] += _begins(query, params)
             long = long_passages.matching(query, scopes, params)
             return int(connection.fetch(search_sql.COUNT_ALL.format(long=long, **pieces), params)[0]["passages"])
 
@@ -184,7 +184,7 @@ class PostgresDialect:
         params["usual"], size = statistics.usual_length, statistics.counted
         for number, passages in enumerate(self._counts(connection, phrases, statistics)):
             params[f"rarity{number}"] = max(log(max(size - passages, 0) + 0.5) - log(passages + 0.5), 1e-6)
-        return " + ".join(search_sql.POINTS.format(number=number) for number in range(len(phrases)))
+        return " + ".join(search_sql.POINTS.format(number=n, times=_times(n, one)) for n, one in enumerate(phrases))
 
     def _counts(self, connection: Connection, phrases: Sequence[Phrase], statistics: Statistics) -> list[int]:
         """The number of passages with each phrase. Very common words are looked up in the server's statistics."""
@@ -204,6 +204,7 @@ class PostgresDialect:
             params |= {f"phrase{number}": indexed, f"checked{number}": checked}
             long = long_passages.matching(phrase, (), params)
             and_checked = search_sql.AND_CHECKED if checked else ""
+            and_checked += _begins(phrase, params, f"counted{number}")
             counts.append(search_sql.PHRASE_COUNT.format(number=number, long=long, and_checked=and_checked))
         rows = iter(connection.fetch(" UNION ALL ".join(counts) + " ORDER BY number", params) if counts else ())
         return [common[phrase] if phrase in common else next(rows)["passages"] for phrase in phrases]
@@ -218,18 +219,18 @@ class PostgresDialect:
         sampled = self._samples.counts(connection, [query], [share], checked)
         return {phrase: min(sampled[0], COUNTED_AT_MOST)} if sampled else {}
 
-    def _find_near(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
-        """Find passages with the words, then read their texts, because tsquery has no NEAR operator."""
+    def _find_in_texts(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
+        """Find passages with the words, then read their texts: tsquery has no NEAR, and no beginning of a text."""
         ranked, capped = self._ranked(connection, query, scope, bm25.FEW_RANKED)
-        near: list[RankedPassage] = []
+        found: list[RankedPassage] = []
         for begin in range(0, len(ranked), TEXTS_AT_ONCE):
             some = ranked[begin : begin + TEXTS_AT_ONCE]
             ids = orjson.dumps([hit.passage_id for hit in some]).decode()
             texts = {row["id"]: row["text"] for row in connection.fetch(self.sql("texts"), {"ids": ids})}
-            near += [hit for hit in some if is_match(query, words(texts.get(hit.passage_id, "")))]
-            if len(near) > limit:
+            found += [hit for hit in some if is_match(query, words(texts.get(hit.passage_id, "")))]
+            if len(found) > limit:
                 break
-        return RankedPage(near[:limit], has_more=len(near) > limit, capped=capped)
+        return RankedPage(found[:limit], has_more=len(found) > limit, capped=capped)
 
     def recall(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
@@ -386,6 +387,19 @@ def _beginnings(conditions: Sequence[tuple[str, float]], of_scope: float) -> tup
     begun = [share for condition, share in conditions if tsqueries.has_beginning(condition)]
     others = [share for condition, share in conditions if not tsqueries.has_beginning(condition)]
     return sum(begun), of_scope * min(others, default=1.0)
+
+
+def _times(number: int, phrase: Phrase) -> str:
+    """How often a passage has a phrase."""
+    return (search_sql.ONCE_AT_FIRST if phrase.first else search_sql.TIMES).format(number=number)
+
+
+def _begins(query: Query, params: dict[str, Any], name: str = "first") -> str:
+    """The condition that a text begins with the phrases that must be there. It adds its parameters to `params`."""
+    first = [one for one in tsqueries.conditions(query) if isinstance(one, Phrase) and one.first]
+    needles = {f"{name}_{n}": tsqueries.needle_of(one.words, one.prefix) for n, one in enumerate(first)}
+    params |= needles
+    return "".join(f" AND {search_sql.BEGINS.format(name=one)}" for one in needles)
 
 
 def _phrase_conditions(phrase: Phrase) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from palaver.store.engines.postgres.tsqueries import needle_of, stem_or_word
-from palaver.text.match import has_near
+from palaver.text.match import needs_text
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 from palaver.text.tokenize import stems as stems_of
 
@@ -25,13 +25,13 @@ def matching(query: Query, scopes: Sequence[str], params: dict[str, Any]) -> str
             lexemes = [f"'{word}'" for word in words]
             if prefix:
                 lexemes[-1] += ":*"
-            return _phrase_in_long(lexemes, "tokens", needle_of(words, prefix), scopes, params)
+            return _phrase_in_long(lexemes, "tokens", needle_of(words, prefix), scopes, params, first=query.first)
         case Near(parts, _) | AllOf(parts):
             return "(" + " INTERSECT ".join(matching(part, scopes, params) for part in parts) + ")"
         case AnyOf(parts):
             return "(" + " UNION ".join(matching(part, scopes, params) for part in parts) + ")"
         case Without(wanted, unwanted):
-            if has_near(unwanted):
+            if needs_text(unwanted):
                 return matching(wanted, scopes, params)
             return f"({matching(wanted, scopes, params)} EXCEPT {matching(unwanted, scopes, params)})"
         case Preferring(wanted, _):
@@ -57,17 +57,23 @@ def with_stems(groups: Sequence[Sequence[Phrase]], scopes: Sequence[str], params
 
 
 def _phrase_in_long(
-    lexemes: Sequence[str], column: str, needle: str, scopes: Sequence[str], params: dict[str, Any]
+    lexemes: Sequence[str],
+    column: str,
+    needle: str,
+    scopes: Sequence[str],
+    params: dict[str, Any],
+    *,
+    first: bool = False,
 ) -> str:
-    """The long passages that have the lexemes side by side: a column of theirs has the needle."""
+    """The long passages that have the lexemes side by side: a column of theirs has the needle, or begins with it."""
     telling = sorted(set(lexemes), key=lambda lexeme: (-len(lexeme), lexeme))[:MOST_LOOKED_UP]
     found = "(" + " INTERSECT ".join(_part([lexeme, *scopes], params) for lexeme in telling) + ")"
-    if len(lexemes) == 1:
+    if len(lexemes) == 1 and not first:
         return found
     name = f"beside{len(params)}"
     params[name] = needle
     inside = f"SELECT passage_id FROM {found} AS held JOIN passage_index USING (passage_id)"
-    return f"({inside} WHERE strpos({column}, %({name})s) > 0)"
+    return f"({inside} WHERE strpos({column}, %({name})s) {'= 1' if first else '> 0'})"
 
 
 def _part(lexemes: Sequence[str], params: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ QUERY = "CAST(%({name})s AS tsquery) AS {name}"
 MATCHES = "words @@ {name}"
 # IS TRUE keeps the server from using the index: reading a match is faster than comparing it with long lists of ids.
 CHECKED = "(words @@ checked) IS TRUE"
+BEGINS = "starts_with(tokens, %({name})s)"
 AND_CHECKED = f"AND {CHECKED}"
 MATCHED = (
     ASKED
@@ -45,7 +46,8 @@ SELECT newest.*, passage_id AS id, (SELECT count(*) FROM newest) AS matches FROM
 # A byte order is enough to compare, and faster than the order of a language.
 TIMES = """((octet_length(tokens) - octet_length(replace(tokens COLLATE "C", %(needle{number})s, '')))
            / %(bytes{number})s)"""
-POINTS = f"%(rarity{{number}})s * ({TIMES} * {K1 + 1}) / ({TIMES} + {K1} * ({1 - B} + {B} * length / %(usual)s))"
+ONCE_AT_FIRST = "CAST(starts_with(tokens, %(needle{number})s) AS integer)"
+POINTS = f"%(rarity{{number}})s * ({{times}} * {K1 + 1}) / ({{times}} + {K1} * ({1 - B} + {B} * length / %(usual)s))"
 PHRASE_COUNT = """
 SELECT {number} AS number, (
     SELECT count(*) FROM (

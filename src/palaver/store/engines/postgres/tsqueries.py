@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from palaver.store.engines.database import SCOPE, STEM, Scope
 from palaver.store.engines.id_ranges import SOURCES
-from palaver.text.match import has_near
+from palaver.text.match import needs_text
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 from palaver.text.tokenize import stem
 from palaver.text.tokenize import stems as stems_of
 
 
 def printed(query: Query) -> str:
-    """The query as a tsquery. For NEAR, it may match more than the query does."""
+    """The query as a tsquery. For NEAR and the beginning of a text, it may match more than the query does."""
     match query:
         case Phrase(words, prefix):
             lexemes = [f"'{word}'" for word in words]
@@ -28,7 +28,7 @@ def printed(query: Query) -> str:
         case AnyOf(parts):
             return "(" + " | ".join(map(printed, parts)) + ")"
         case Without(wanted, unwanted):
-            if has_near(unwanted):
+            if needs_text(unwanted):
                 return printed(wanted)
             return f"({printed(wanted)} & !{printed(unwanted)})"
         case Preferring(wanted, _):

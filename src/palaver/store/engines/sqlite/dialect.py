@@ -19,7 +19,6 @@ from palaver.store.engines.database import (
     IndexRow,
     RankedPage,
     RankedPassage,
-    Row,
     Scope,
 )
 from palaver.store.engines.id_ranges import (
@@ -34,8 +33,6 @@ from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, 
 
 COUNTED, COUNTED_IN_PYTHON = 1_000_000, 100_000
 """How often the phrases of a query are counted in matches. A query with many phrases ranks fewer matches."""
-PROMISING_AT_MOST = 1_500
-"""How many of the newest matches are candidates for callers who may not read everything: counting words takes long."""
 MOST_TRIGRAMS = 12
 """How many trigrams of a long substring are looked up."""
 MOST_WORDS = 8
@@ -46,8 +43,6 @@ FEW_ENOUGH = 20_000
 """With fewer candidates, the texts are read instead of more lookups."""
 CHECKED_AT_ONCE = 200
 """How many passages of a period are checked at once for whether they are in a scope."""
-EXACT = 1
-"""The index column of exact words. The column of stems comes after it."""
 PADDING = "\x01\x01"
 """Appended to texts, so that their last characters begin a trigram too."""
 
@@ -67,7 +62,7 @@ class SqliteDialect:
         most = self._ranked_at_most(query, scope)
         if scope.is_blind:
             # FTS5's bm25 depends on the whole table, including passages that the caller may not read.
-            rows = connection.fetch(self.sql("count_words"), params | {"newest": most + 1})
+            rows = connection.fetch_tuples(self.sql("count_words"), params | {"newest": most + 1})
             ranked = bm25.rank_among_matches(_match_counts(rows[:most]))
             return RankedPage(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > most)
         page = {"newest": most + 1, "limit": limit + 1}
@@ -85,20 +80,15 @@ class SqliteDialect:
     def recall(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
-        return self._recall(connection, groups, scope, cap, bm25.FEW_RANKED // len(groups))
-
-    def _recall(
-        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int, newest: int
-    ) -> list[RankedPassage]:
-        params = self._params(scope) | {"match": stems_of_each(groups, scope), "newest": newest}
-        rows = connection.fetch(self.sql("count_words"), params)
+        params = self._params(scope) | {"match": stems_of_each(groups, scope)}
+        rows = connection.fetch_tuples(self.sql("count_words"), params | {"newest": bm25.FEW_RANKED // len(groups)})
         return bm25.rank_among_matches(_match_counts(rows))[:cap]
 
     def promising(
         self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
     ) -> list[RankedPassage]:
         if scope.is_blind:
-            return self._recall(connection, groups, scope, cap, PROMISING_AT_MOST)
+            return self.recall(connection, groups, scope, cap)
         params = self._params(scope) | {"match": stems_of_each(groups, scope)}
         page = {"newest": bm25.RANKED_AT_MOST // len(groups), "limit": cap}
         rows = connection.fetch(self.sql("rank_matches"), params | page)
@@ -294,19 +284,21 @@ def occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
     if wanted is None:  # scope tokens are not words
         wanted = [number for number, phrase in enumerate(api.phrases) if not str(phrase[0]).startswith(SCOPE)]
         api.aux_data = wanted
-    counts = [sum(map(len, api.phrase_locations(number)[EXACT:])) for number in wanted]
-    return f"[{api.column_size(-1)},{','.join(map(str, counts))}]"
+    counts, locations = f"[{api.column_size(-1)}", api.phrase_locations
+    for number in wanted:
+        _, exact, stems = locations(number)
+        counts += f",{len(exact) + len(stems)}"
+    return counts + "]"
 
 
-def _match_counts(rows: Sequence[Row]) -> list[MatchCounts]:
-    counts = [(row["id"], orjson.loads(row["counts"])) for row in rows]
-    return [MatchCounts(id, length, times) for id, (length, *times) in counts]
+def _match_counts(rows: Sequence[tuple[int, str]]) -> list[MatchCounts]:
+    return [MatchCounts(id, length, times) for id, (length, *times) in ((id, orjson.loads(one)) for id, one in rows)]
 
 
 def _print(query: Query) -> str:
     match query:
         case Phrase(words, prefix):
-            return _quoted(" ".join(words)) + (" *" if prefix else "")
+            return ("^ " if query.first else "") + _quoted(" ".join(words)) + (" *" if prefix else "")
         case Near(phrases, distance):
             return f"NEAR({' '.join(_print(p) for p in phrases)}, {distance})"
         case AllOf(parts):
