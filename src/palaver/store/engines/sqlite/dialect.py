@@ -66,9 +66,9 @@ class SqliteDialect:
             ranked = bm25.rank_among_matches(_match_counts(rows[:most]))
             return RankedPage(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > most)
         page = {"newest": most + 1, "limit": limit + 1}
-        rows = connection.fetch(self.sql("rank_matches"), params | page)
-        hits = [RankedPassage(row["id"], -row["score"]) for row in rows[:limit]]
-        return RankedPage(hits, has_more=len(rows) > limit, capped=bool(rows) and rows[0]["matches"] > most)
+        rows = connection.fetch_tuples(self.sql("rank_matches"), params | page)
+        hits = [RankedPassage(id, -score) for id, score, _ in rows[:limit]]
+        return RankedPage(hits, has_more=len(rows) > limit, capped=bool(rows) and rows[0][2] > most)
 
     def is_capped(self, connection: Connection, query: Query, scope: Scope) -> bool:
         most = self._ranked_at_most(query, scope)
@@ -286,7 +286,7 @@ def occurrences(api: apsw.FTS5ExtensionApi, /, *_: Any) -> str:
         api.aux_data = wanted
     counts, locations = f"[{api.column_size(-1)}", api.phrase_locations
     for number in wanted:
-        _, exact, stems = locations(number)
+        _scopes, exact, stems = locations(number)
         counts += f",{len(exact) + len(stems)}"
     return counts + "]"
 
