@@ -69,6 +69,23 @@ def test_operators_and_their_values_are_completed_with_the_keyboard(
     expect(field).to_be_focused()
 
 
+def test_an_operator_with_a_minus_is_completed_and_excludes(window: Opening, thread: Thread):
+    unique, name = word("otter"), f"{word('Ada')} Lo"
+    thread.post(f"{unique} by her", author=name)
+    thread.post(f"{unique} by another", author="someone")
+    page = window("#/search")
+    field, options = page.locator("#search"), page.locator("#completions li")
+    field.focus()
+    page.keyboard.type(f"{unique} -fro")
+    expect(options).to_have_text([re.compile("-from:")])
+    page.keyboard.press("Tab")
+    page.keyboard.type(name.lower()[:12])
+    expect(options).to_have_text([re.compile(name)])
+    page.keyboard.press("Enter")
+    expect(field).to_have_value(f'{unique} -from:"{name}" ')
+    expect(page.locator(".hit .snippet")).to_have_text([f"{unique} by another"])
+
+
 def test_a_typed_operator_counts_when_it_is_finished(window: Opening, thread: Thread):
     unique = word("mink")
     thread.post(f"{unique} one", author="someone")

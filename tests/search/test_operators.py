@@ -190,3 +190,72 @@ def test_evidence_takes_the_same_operators(api: httpx.Client):
     text = api.get("/api/knowledge/context", params={"q": f"which colour has the {unique} from:bob"}).json()["text"]
     assert "white" in text
     assert "brown" not in text
+
+
+def test_a_minus_excludes_an_author(api: httpx.Client, library: Library):
+    unique, slug, name = word("stork"), word("wren"), word("Änne Löwe ")
+    agent = api.post("/api/agents/register", json={"display_name": f"{slug} Display", "slug": slug}).json()["agent_id"]
+    thread = Thread(api)
+    thread.post(f"{unique} by a person", author=name)
+    thread.post(f"{unique} by an agent", author=agent)
+    thread.post(f"{unique} by another", author="someone")
+    library.chat(f"{unique} in a chat", sender=name)
+    library.turn(slug, f"{unique} asked in a session", role="user")
+    library.turn(slug, f"{unique} answered in a session", role="assistant")
+    library.turn(word("robin"), f"{unique} answered by another", role="assistant")
+    library.archived(f"{unique} imported")
+    library.note(f"{unique} in a note")
+    everything = set(found(api, unique))
+    assert len(everything) == 9
+    by_agent = {f"{unique} by an agent", f"{unique} answered in a session"}
+    by_person = {f"{unique} by a person", f"{unique} in a chat"}
+    for query, left_out in {
+        f'-from:"{name.upper()}"': by_person,
+        f"-from:@{slug}": by_agent,
+        f'-from:"{name}" -from:{agent}': by_person | by_agent,
+        "-from:user": {f"{unique} asked in a session", f"{unique} imported"},
+        "-from:assistant": {f"{unique} answered in a session", f"{unique} answered by another"},
+        f"-from:{word('nobody')}": set(),
+        f"from:{slug} -from:{slug}": everything,
+    }.items():
+        assert set(found(api, f"{unique} {query}")) == everything - left_out, query
+    assert set(found(api, f'from:{slug} from:"{name}" -from:assistant {unique}')) == by_person | {
+        f"{unique} by an agent"
+    }
+
+
+def test_a_minus_excludes_places_sources_projects_and_what_texts_have(api: httpx.Client, library: Library):
+    unique, topic = word("crane"), word("Deploy of ")
+    thread = Thread(api, topic)
+    thread.post(f"{unique} here")
+    Thread(api).post(f"{unique} with ```code```")
+    library.note(f"{unique} in a note", title=f"Note {unique}")
+    library.turn(word("robin"), f"{unique} in a project", project="/src/walrus")
+    library.turn(word("robin"), f"{unique} in another", project="/src/otter")
+    everything = set(found(api, unique))
+    assert len(everything) == 5
+    for query, left_out in {
+        f'-in:"{topic}"': {f"{unique} here"},
+        f"-in:{thread.id}": {f"{unique} here"},
+        "-source:bus": {f"{unique} here", f"{unique} with ```code```"},
+        "-source:sessions,bus": everything - {f"{unique} in a note"},
+        "-project:walrus": {f"{unique} in a project"},
+        "-project:/src/walrus -project:otter": {f"{unique} in a project", f"{unique} in another"},
+        "-has:code": {f"{unique} with ```code```"},
+        "-has:link -has:table": set(),
+        "source:bus -has:code": everything - {f"{unique} here"},
+    }.items():
+        assert set(found(api, f"{unique} {query}")) == everything - left_out, query
+    # The exact title does not bring back what is excluded, and operators alone list the rest.
+    assert f"{unique} in a note" not in found(api, f'Note {unique} -in:"Note {unique}"')
+    assert f"{unique} here" not in found(api, f'-in:"{topic}" -source:notes')
+    assert f"{unique} with ```code```" in found(api, f'-in:"{topic}" -source:notes')
+    assert set(found(api, f"{unique} -before:2020")) >= everything  # a word
+    answer = Library(api).search(f"{unique} -from:ada -has:code,link", dedupe=False)
+    assert answer["operators"] == {"-from": ["ada"], "-has": ["code", "link"]}
+
+
+@pytest.mark.parametrize("query", ["-source:book", "-has:spoons"])
+def test_an_excluded_value_without_meaning_is_refused(api: httpx.Client, query: str):
+    answer = api.post("/api/knowledge/search", json={"query": f"word {query}"})
+    assert answer.status_code == 400

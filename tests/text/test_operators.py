@@ -25,7 +25,13 @@ from palaver.text.operators import MOST_OPERATORS, take_operators
     ],
 )
 def test_operators_are_taken_out_of_the_words(text: str, words: str, operators: list[tuple[str, str]]):
-    assert take_operators(text) == (words, tuple(operators))
+    assert take_operators(text) == (words, tuple((name, value, False) for name, value in operators))
+
+
+@pytest.mark.parametrize("name", ["from", "in", "source", "project", "has"])
+def test_a_minus_before_an_operator_excludes(name: str):
+    typed = f'x -{name}:a -{name.upper()}:"b c" {name}:d'
+    assert take_operators(typed) == ("x", ((name, "a", True), (name, "b c", True), (name, "d", False)))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +50,9 @@ def test_operators_are_taken_out_of_the_words(text: str, words: str, operators: 
         'from:""',
         "xfrom:ada",
         "content:word",
-        "-from:ada",
+        "--from:ada",
+        "a -before:2026",
+        "- from:",
     ],
 )
 def test_everything_else_stays_a_word(text: str):

@@ -15,7 +15,6 @@ from palaver.search.recall.choose import Candidates
 from palaver.search.recall.hits import MOST_CANDIDATES, Hits
 from palaver.search.sources import SOURCES, parse_uri
 from palaver.store.engines.database import Reader, Scope
-from palaver.store.library.documents import further_scopes
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate
 from palaver.text.tokenize import words
@@ -190,7 +189,8 @@ def _with_title(read: Reader, question: Question, scopes: Sequence[Scope], hits:
     if likely and len(likely) <= MOST_TITLES:
         titles = found_passages.title_texts(read, likely)
         ids += [id for id, text in titles.items() if tuple(words(text)) == question.words]
-    places = found_passages.candidates(read, list(dict.fromkeys(ids))) if ids else []
+    inside = found_passages.in_scopes(read, list(dict.fromkeys(ids)), scopes) if ids else []
+    places = found_passages.candidates(read, inside) if inside else []
     return _sort([_exact(at, "title") for at in places], lambda one: (0.0, -one.modified_at))
 
 
@@ -206,11 +206,7 @@ def _with_id(read: Reader, text: str, scopes: Sequence[Scope]) -> Result | None:
         if opened is None:
             continue
         passage_id = opened.passage_id or _first_passage(read, opened.document_id)
-        if passage_id is None:
-            continue
-        at = found_passages.by_id(read, passage_id) if opened.passage_id else None
-        without = {token for one in scopes for token in one.without}
-        if at is None or without.isdisjoint(further_scopes(at.source, at.marks)):
+        if passage_id is not None and found_passages.in_scopes(read, [passage_id], scopes):
             return _exact(found_passages.candidates(read, [passage_id])[0], "id")
     return None
 

@@ -1,4 +1,4 @@
-"""Operators of a query: `from:ada after:2026-05 deploy` is the word deploy and two operators.
+"""Operators of a query: `from:ada after:2026-05 deploy` is the word deploy and two operators. `-from:ada` excludes.
 
 A name that is not an operator (`http://…`, `TODO:fix`) stays a word. So does everything inside double quotes.
 """
@@ -10,12 +10,15 @@ from typing import Literal, NamedTuple, get_args
 
 OperatorName = Literal["from", "in", "source", "project", "before", "after", "has"]
 NAMES: tuple[OperatorName, ...] = get_args(OperatorName)
+EXCLUDING = ("from", "in", "source", "project", "has")
+"""Operators that a - can be before. Times need none: `before` excludes what is `after`."""
 MOST_OPERATORS = 50
 """Further ones stay words."""
 
+_TYPED = "|".join([*NAMES, *(f"-{name}" for name in EXCLUDING)])
 _TOKEN = re.compile(
     rf"""
-      (?<!\S) (?P<name>{"|".join(NAMES)}) : (?: "(?P<quoted>[^"]*)(?:"|$) | (?P<bare>[^\s"]+) )
+      (?<!\S) (?P<name>{_TYPED}) : (?: "(?P<quoted>[^"]*)(?:"|$) | (?P<bare>[^\s"]+) )
     | "[^"]*"
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -25,6 +28,7 @@ _TOKEN = re.compile(
 class Operator(NamedTuple):
     name: OperatorName
     value: str
+    is_excluding: bool = False
 
 
 def take_operators(text: str) -> tuple[str, tuple[Operator, ...]]:
@@ -38,7 +42,9 @@ def take_operators(text: str) -> tuple[str, tuple[Operator, ...]]:
         value = (match["bare"] or match["quoted"] or "").strip()
         if not match["name"] or not value or len(found) == MOST_OPERATORS:
             return match[0]
-        found.append(Operator(_named(match["name"]), value))
+        typed = match["name"].lower()
+        name = next(name for name in NAMES if name == typed.removeprefix("-"))
+        found.append(Operator(name, value, typed.startswith("-")))
         end = match.end()
         return ""
 
@@ -47,7 +53,3 @@ def take_operators(text: str) -> tuple[str, tuple[Operator, ...]]:
         return text, ()
     is_finished = text[-1].isspace() and end < len(text.rstrip())
     return " ".join(words.split()) + " " * is_finished, tuple(found)
-
-
-def _named(typed: str) -> OperatorName:
-    return next(name for name in NAMES if name == typed.lower())

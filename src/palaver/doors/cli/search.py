@@ -55,7 +55,8 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
     QUERY is words or a whole question. Open a result with 'palaver get URI'.
 
     Operators in QUERY narrow the search: from:ada in:"Deploy of Friday" source:notes project:app before:2026-05
-    after:"last week" has:code. With operators alone, the newest results come first.
+    after:"last week" has:code. A - before from, in, source, project and has excludes: -from:ada. With operators alone,
+    the newest results come first.
     """
     target = options.target_of(click.get_current_context())
     words = " ".join(query)

@@ -64,7 +64,7 @@ class SearchKnowledge(SearchText):
     }
 
     query: Query
-    """Keywords or a question. Operators: from: in: source: project: before: after: has:"""
+    """Keywords or a question. Operators: from: in: source: project: before: after: has:; -from: etc. exclude"""
     limit: Annotated[int, clamp(1, 100)] = 20
     """1 to 100."""
     sources: Sources | None = None

@@ -1,7 +1,7 @@
 """Operators of a query become scopes: who said it, where, in which source and project, when, and what it has.
 
-The same operator twice means either value; `has`, `before` and `after` must all hold. Operators and the filters of a
-request must both hold.
+The same operator twice means either value; `has`, `before` and `after` must all hold. An operator with a - before it
+excludes each of its values. Operators and the filters of a request must both hold.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from datetime import UTC, datetime, tzinfo
 
 from palaver.errors import Refused
 from palaver.model import visibility
-from palaver.model.people import Caller
+from palaver.model.people import Agent, Caller
 from palaver.model.sources import ALL_SOURCES, SOURCES
 from palaver.model.times import iso, micros
 from palaver.search.scope import readable_scopes
 from palaver.store.bus import agents
-from palaver.store.engines.database import FACTS, Reader, Scope
+from palaver.store.engines.database import FACTS, Reader, Scope, role_scope
 from palaver.store.library.documents import agent_scope, document_scope, project_scope
 from palaver.store.search import found_passages
 from palaver.text import dates
@@ -64,7 +64,7 @@ class Narrowing:
     since: int | None = None
     until: int | None = None
     understood: dict[str, list[str]] = field(default_factory=dict)
-    """The operators by name, with their values as they were read."""
+    """The operators by name, with their values as they were read. Names of those that exclude begin with -."""
 
     @property
     def names(self) -> list[str]:
@@ -91,6 +91,18 @@ class Narrowing:
             found = [own for name in self.authors for own in _from(read, caller, found, name)]
         if self.has:
             found = [replace(one, titles=False, has=(*one.has, *self.has)) for one in found if one.bodies]
+        return self._without_excluded(read, caller, found)
+
+    def _without_excluded(self, read: Reader, caller: Caller, found: list[Scope]) -> list[Scope]:
+        excluded = {name.removeprefix("-"): values for name, values in self.understood.items() if name[0] == "-"}
+        if sources := excluded.get("source"):
+            found = _in_sources(found, set(ALL_SOURCES) - set(sources))
+        places = [id for place in excluded.get("in", ()) for id in documents_called(read, caller, place)]
+        tokens = (*map(document_scope, dict.fromkeys(places)), *map(project_scope, excluded.get("project", ())))
+        facts = tuple(excluded.get("has", ()))
+        found = [replace(one, without=(*one.without, *tokens), without_facts=facts) for one in found]
+        for name in excluded.get("from", ()):
+            found = [other for one in found for other in _not_from(read, caller, one, name)]
         return found
 
 
@@ -100,7 +112,7 @@ def parse_operators(text: str, as_of: datetime, zone: tzinfo | None) -> Narrowin
     rest, operators = take_operators(text)
     found: dict[str, list[str]] = {}
     since, until = list[int](), list[int]()
-    for name, value in operators:
+    for name, value, is_excluding in operators:
         values = [value]
         if name == "source":
             values = [_source(one) for one in value.split(",") if one.strip()]
@@ -113,7 +125,8 @@ def parse_operators(text: str, as_of: datetime, zone: tzinfo | None) -> Narrowin
                 since.append(micros(begin))
             else:
                 until.append(micros(begin) - 1)
-        found.setdefault(name, []).extend(one for one in values if one not in found.get(name, ()))
+        known = found.setdefault("-" * is_excluding + name, [])
+        known += [one for one in values if one not in known]
     return Narrowing(
         rest,
         sources=tuple(found.get("source", ())),
@@ -206,12 +219,38 @@ def documents_called(read: Reader, caller: Caller, name: str) -> list[int]:
     return [one.document_id for one in found_passages.candidates(read, titles)]
 
 
-def _from(read: Reader, caller: Caller, scopes: Iterable[Scope], name: str) -> Iterable[Scope]:
-    """The scopes of what one author said."""
+def _author(read: Reader, caller: Caller, name: str) -> tuple[str, Agent | None, tuple[str, ...]]:
+    """The author that `from:` means: the name, the agent of this name, and the names in messages."""
     own = caller.acting_agent if caller.is_agent else caller.name
     called = own if name.lower() == "me" and own else name.removeprefix("@")
     agent = agents.named(read, called)
-    names = (*spellings(called), *([agent.id.lower()] if agent else ()))
+    return called.lower(), agent, (*spellings(called), *([agent.id.lower()] if agent else ()))
+
+
+def _not_from(read: Reader, caller: Caller, scope: Scope, name: str) -> Iterable[Scope]:
+    """The scopes of what others than one author said, and of texts without an author."""
+    role, agent, names = _author(read, caller, name)
+    others = set(ALL_SOURCES) - {*WITH_NAMES, *WITH_PROJECTS}
+    yield from _in_sources([scope], others)
+    for one in _in_sources([scope], WITH_NAMES):
+        yield replace(one, without_authors=(*one.without_authors, *names))
+    for one in _in_sources([scope], WITH_PROJECTS):
+        if role in ROLES:
+            one = replace(one, without=(*one.without, role_scope(role)))
+        if agent is None or "sessions" not in one.sources:
+            yield one
+            continue
+        yield from _in_sources([one], WITH_PROJECTS - {"sessions"})
+        # An agent's session also has the words of its user.
+        sessions = replace(one, sources=("sessions",))
+        yield replace(sessions, without=(*one.without, role_scope("assistant")))
+        if not one.roles or "assistant" in one.roles:
+            yield replace(sessions, roles=("assistant",), without=(*one.without, agent_scope(agent.id)))
+
+
+def _from(read: Reader, caller: Caller, scopes: Iterable[Scope], name: str) -> Iterable[Scope]:
+    """The scopes of what one author said."""
+    role, agent, names = _author(read, caller, name)
     for one in scopes:
         if not one.bodies:
             continue
@@ -222,7 +261,6 @@ def _from(read: Reader, caller: Caller, scopes: Iterable[Scope], name: str) -> I
             # An agent's session also has the words of its user.
             scoped = (*one.scopes, agent_scope(agent.id))
             yield replace(one, sources=("sessions",), titles=False, scopes=scoped, roles=("assistant",))
-        role = called.lower()
         recorded = tuple(source for source in one.sources if source in WITH_PROJECTS)
         if role in ROLES and recorded and (not one.roles or role in one.roles):
             yield replace(one, sources=recorded, titles=False, roles=(role,))

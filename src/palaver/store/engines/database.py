@@ -105,11 +105,15 @@ class Scope:
     """Names in small letters. The author must be one of them, if there are any."""
     has: tuple[str, ...] = ()
     """FACTS that a passage must have."""
+    without_authors: tuple[str, ...] = ()
+    """Names in small letters. The author must be none of them."""
+    without_facts: tuple[str, ...] = ()
+    """FACTS that a passage must not have."""
 
     @property
     def needs_facts(self) -> bool:
         """The index alone does not tell whether a passage is in the scope."""
-        return bool(self.authors or self.has)
+        return bool(self.authors or self.has or self.without_authors or self.without_facts)
 
     @property
     def is_timed(self) -> bool:
@@ -302,13 +306,14 @@ class Reader:
         """The first of some passages whose author and content are as the scope wants them, at most `most`."""
         if not scope.needs_facts:
             return list(passage_ids[:most])
-        wanted = {name: int(name in scope.has) for name in FACTS}
-        authors = orjson.dumps(scope.authors).decode() if scope.authors else None
+        wanted: dict[str, Any] = {name: (name in scope.has) - (name in scope.without_facts) for name in FACTS}
+        wanted["authors"] = orjson.dumps(scope.authors).decode() if scope.authors else None
+        wanted["others"] = orjson.dumps(scope.without_authors).decode()
         found: list[int] = []
         for begin in range(0, len(passage_ids), CHECKED_AT_ONCE):
             some = passage_ids[begin : begin + CHECKED_AT_ONCE]
             ids = orjson.dumps(some).decode()
-            kept = {id for (id,) in self.rows("passages_with_facts", ids=ids, authors=authors, **wanted)}
+            kept = {id for (id,) in self.rows("passages_with_facts", ids=ids, **wanted)}
             found += [id for id in some if id in kept]
             if len(found) >= most:
                 break

@@ -81,7 +81,7 @@ def newest(read: Reader, scope: Scope, cap: int) -> list[int]:
     """The newest passages of a scope, whatever their words, at most `cap`. Passages without a time are left out."""
     if scope.token_groups:
         return read.having([], scope, cap)
-    is_checked = bool(scope.has or scope.without)
+    is_checked = bool(scope.without) or replace(scope, authors=()).needs_facts
     given = {"since": scope.since, "until": scope.until, "sources": _json(scope.sources), "titles": int(scope.titles)}
     looked_at = MOST_LISTED if is_checked else cap
     while True:
@@ -106,7 +106,8 @@ def newest(read: Reader, scope: Scope, cap: int) -> list[int]:
 def listed(read: Reader, scopes: Sequence[Scope], most: int) -> set[int] | None:
     """All passages of some scopes, and maybe some others of their sources. None if there are more than `most`."""
     found: set[int] = set()
-    for one in (replace(scope, has=(), authors=(), without=()) for scope in scopes):
+    for scope in scopes:
+        one = replace(scope, has=(), authors=(), without=(), without_authors=(), without_facts=())
         if one.token_groups:
             found.update(read.having([], one, most + 1))
         elif one.is_timed:

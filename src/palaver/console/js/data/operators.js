@@ -1,5 +1,6 @@
 // @ts-check
-// Operators in a query: from:ada after:2026-05. The server reads them; the console completes them.
+// Operators in a query: from:ada after:2026-05, and -from:ada to exclude. The server reads them; the console completes
+// them.
 
 // Each operator with what it says.
 export const OPERATORS = [
@@ -12,7 +13,10 @@ export const OPERATORS = [
   ["has", "code, link, image, reaction, table"],
 ];
 
-const NAMES = OPERATORS.map(([name]) => name).join("|");
+// Those that a - can be before.
+const EXCLUDING = OPERATORS.filter(([name]) => !["before", "after"].includes(name));
+
+const NAMES = [...OPERATORS.map(([name]) => name), ...EXCLUDING.map(([name]) => `-${name}`)].join("|");
 const OPERATOR = new RegExp(`(^|\\s)(?:${NAMES}):(?:"[^"]*(?:"|$)|[^\\s"]+)`, "gi");
 const UNFINISHED = new RegExp(`(?:^|\\s)((${NAMES}):("?)([^"]*|[^\\s"]*))$`, "i");
 
@@ -36,8 +40,10 @@ export function unfinishedOperator(text) {
 
 // The name of an operator that a text may end with: three letters of it.
 export function begunOperators(text) {
-  const word = /(?:^|\s)([a-z]{3,7})$/i.exec(text)?.[1].toLowerCase();
-  return word ? { start: text.length - word.length, names: OPERATORS.filter(([name]) => name.startsWith(word)) } : null;
+  const typed = /(?:^|\s)(-?[a-z]{3,7})$/i.exec(text)?.[1].toLowerCase();
+  if (!typed) return null;
+  const known = typed.startsWith("-") ? EXCLUDING.map(([name, label]) => [`-${name}`, label]) : OPERATORS;
+  return { start: text.length - typed.length, names: known.filter(([name]) => name.startsWith(typed)) };
 }
 
 export const writeOperator = (name, value) => `${name}:${/\s/.test(value) ? `"${value.replaceAll('"', "")}"` : value}`;

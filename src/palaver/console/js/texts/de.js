@@ -475,6 +475,7 @@ export const texts = {
   "a project": "ein Projekt",
   "older than a date": "älter als ein Datum",
   "since a date": "seit einem Datum",
+  "without what these say": "ohne das, was diese sagen",
   "code, link, image, reaction, table": "Code, Link, Bild, Reaktion, Tabelle: code, link, image, reaction, table",
   Suggestions: "Vorschläge",
   Preview: "Vorschau",

@@ -472,6 +472,7 @@ export const texts = {
   "a project": "a project",
   "older than a date": "older than a date",
   "since a date": "since a date",
+  "without what these say": "without what these say",
   "code, link, image, reaction, table": "code, link, image, reaction, table",
   Suggestions: "Suggestions",
   Preview: "Preview",

@@ -223,7 +223,7 @@ const examples =
   <table class="how"><tbody>${OPERATORS.map(
     ([name, meaning]) => html`<tr>
   <td><a href=${link("search", { q: OPERATOR_EXAMPLES[name] })}><code>${OPERATOR_EXAMPLES[name]}</code></a></td><td>${t(meaning)}</td></tr>`,
-  )}</tbody></table>
+  )}<tr><td><code>-from:ada -has:code</code></td><td>${t("without what these say")}</td></tr></tbody></table>
   <p>${t("In threads you can also use:")}</p>
   <table class="how"><tbody>${EXAMPLES.map(
     ([example, meaning]) => html`<tr>

@@ -70,7 +70,7 @@ async function updateCompletion(text) {
     return redraw();
   }
   const { name, value, start } = operator;
-  const values = await get(withQuery("/api/knowledge/complete", { operator: name, text: value, limit: 8 })).catch(
+  const values = await get(withQuery("/api/knowledge/complete", { operator: name.replace("-", ""), text: value, limit: 8 })).catch(
     () => [],
   );
   if (number !== completed) return;

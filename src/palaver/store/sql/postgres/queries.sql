@@ -65,17 +65,21 @@ WHERE CAST(:match AS text) = '' OR words @@ CAST(:match AS tsquery)
 ORDER BY newest.created_at DESC, newest.id DESC
 LIMIT :most;
 
--- name: passages_with_facts  those of some passages that have an author and content as wanted
+-- name: passages_with_facts  those of some passages with an author and content as wanted (1), as unwanted (-1) or any (0)
 SELECT p.id FROM passages p
 WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
   AND (CAST(:authors AS text) IS NULL
        OR lower(p.author) IN (SELECT jsonb_array_elements_text(CAST(:authors AS jsonb))))
-  AND (CAST(:code AS int) = 0 OR p.text LIKE '%```%')
-  AND (CAST(:link AS int) = 0 OR p.text ILIKE '%http://%' OR p.text ILIKE '%https://%')
-  AND (CAST(:image AS int) = 0 OR p.data LIKE '%"images":[{%' OR p.text LIKE '%![%](%')
-  AND (CAST(:reaction AS int) = 0 OR EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = p.id))
-  AND (CAST(:table AS int) = 0
-       OR p.text LIKE '%|---%' OR p.text LIKE '%| ---%' OR p.text LIKE '%|:--%' OR p.text LIKE '%| :--%');
+  AND coalesce(lower(p.author), '') NOT IN (SELECT jsonb_array_elements_text(CAST(:others AS jsonb)))
+  AND (CAST(:code AS int) = 0 OR (CAST(:code AS int) = 1) = (p.text LIKE '%```%'))
+  AND (CAST(:link AS int) = 0
+       OR (CAST(:link AS int) = 1) = (p.text ILIKE '%http://%' OR p.text ILIKE '%https://%'))
+  AND (CAST(:image AS int) = 0
+       OR (CAST(:image AS int) = 1) = (p.data LIKE '%"images":[{%' OR p.text LIKE '%![%](%'))
+  AND (CAST(:reaction AS int) = 0
+       OR (CAST(:reaction AS int) = 1) = EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = p.id))
+  AND (CAST(:table AS int) = 0 OR (CAST(:table AS int) = 1) = (
+       p.text LIKE '%|---%' OR p.text LIKE '%| ---%' OR p.text LIKE '%|:--%' OR p.text LIKE '%| :--%'));
 
 -- name: newest_passages  the newest passages of some sources and a period
 SELECT p.id FROM passages p JOIN documents d ON d.id = p.document_id

@@ -108,15 +108,17 @@ ORDER BY newest.created_at DESC, newest.id DESC;
 SELECT id FROM passages
 WHERE id IN (SELECT value FROM json_each(:ids)) AND +created_at BETWEEN :since AND :until;
 
--- name: passages_with_facts  those of some passages that have an author and content as wanted
+-- name: passages_with_facts  those of some passages with an author and content as wanted (1), as unwanted (-1) or any (0)
 SELECT p.id FROM passages p
 WHERE p.id IN (SELECT value FROM json_each(:ids))
   AND (CAST(:authors AS TEXT) IS NULL OR lower(p.author) IN (SELECT value FROM json_each(:authors)))
-  AND (:code = 0 OR p.text LIKE '%```%')
-  AND (:link = 0 OR p.text LIKE '%http://%' OR p.text LIKE '%https://%')
-  AND (:image = 0 OR p.data LIKE '%"images":[{%' OR p.text LIKE '%![%](%')
-  AND (:reaction = 0 OR EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = p.id))
-  AND (:table = 0 OR p.text LIKE '%|---%' OR p.text LIKE '%| ---%' OR p.text LIKE '%|:--%' OR p.text LIKE '%| :--%');
+  AND coalesce(lower(p.author), '') NOT IN (SELECT value FROM json_each(:others))
+  AND (:code = 0 OR (:code = 1) = (p.text LIKE '%```%'))
+  AND (:link = 0 OR (:link = 1) = (p.text LIKE '%http://%' OR p.text LIKE '%https://%'))
+  AND (:image = 0 OR (:image = 1) = (p.data LIKE '%"images":[{%' OR p.text LIKE '%![%](%'))
+  AND (:reaction = 0 OR (:reaction = 1) = EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = p.id))
+  AND (:table = 0 OR (:table = 1) = (
+      p.text LIKE '%|---%' OR p.text LIKE '%| ---%' OR p.text LIKE '%|:--%' OR p.text LIKE '%| :--%'));
 
 -- name: newest_passages  the newest passages of some sources and a period
 SELECT p.id FROM passages p CROSS JOIN documents d ON d.id = p.document_id
