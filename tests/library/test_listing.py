@@ -169,3 +169,28 @@ def test_imported_files_are_found_by_their_folder(
     assert done.returncode == 0, done.stderr
     found = api.get("/api/library/notes", params={"origin": folder.name}).json()
     assert [one["origin"] for one in found["documents"]] == [folder.name]
+
+
+def test_a_tag_and_a_type_are_filtered_by_in_every_source_that_has_them(person: Key):
+    make(person, "/api/notes", title="", content="no title", keywords=["Ärger", "x"])
+    make(person, "/api/notes", title="Other", content="ärger", keywords=["x"])
+    make(person, "/api/prompts", name="Review", user_prompt="Look", keywords=["ärger"])
+    make(person, "/api/characters", name="Ada", description="knows", tags=["Ärger"])
+    for title, media_type in (("Film", "video"), ("Tape", "audio")):
+        make(person, "/api/media", title=title, media_type=media_type, content="text", keywords=["ärger"])
+    for source, expected in {
+        "notes": [""],
+        "prompts": ["Review"],
+        "characters": ["Ada"],
+        "media": ["Tape", "Film"],
+    }.items():
+        assert titles(person, source, tag="ÄRGER") == expected
+        assert listed(person, source, tag="ärger", limit=1)["total"] == len(expected)
+        assert titles(person, source, tag="ärger", text="nowhere") == []
+    assert titles(person, "media", origin="video", tag="ärger") == ["Film"]
+    assert titles(person, "media", origin="Video") == []
+    assert titles(person, "media", tag="ärger", sort="title") == ["Film", "Tape"]
+    gone = person.api.get("/api/library/characters").json()["documents"][0]["id"]
+    person.api.delete(f"/api/characters/{gone}")
+    assert titles(person, "characters", tag="ärger") == []
+    assert titles(person, "characters", tag="ärger", deleted=True) == ["Ada"]

@@ -10,6 +10,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import Line, Request, clamp
 from palaver.operations.operation import Command, Route, operation
 from palaver.operations.sessions.owners import must_be_indexed
+from palaver.search.sources import tokens
 from palaver.store.engines.database import Reader
 from palaver.store.library import listing
 from palaver.store.library.listing import Card, Choices, Sort, Wanted
@@ -61,6 +62,9 @@ def list_library(read: Reader, caller: Caller, request: ListLibrary) -> LibraryP
     if request.source == "sessions":
         must_be_indexed(read)
         agent_id = visibility.only_sessions_of(caller)
+    scopes = [tokens.keyword(request.tag)] if request.tag else []
+    if request.source == "media" and request.origin:
+        scopes.append(tokens.media_type(request.origin))
     wanted = Wanted(
         source=request.source,
         agent_id=agent_id,
@@ -70,6 +74,7 @@ def list_library(read: Reader, caller: Caller, request: ListLibrary) -> LibraryP
         project=request.project.strip(),
         sort=request.sort,
         deleted=request.deleted,
+        tokens=tuple(scopes),
     )
     documents, total = listing.page(read, wanted, request.limit, request.offset)
     found = listing.choices(read, wanted) if request.choices else None

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 import orjson
 
 from palaver.model.projects import is_called
 from palaver.model.times import instant, maybe_instant
-from palaver.store.engines.database import Reader, Row
+from palaver.store.engines.database import Reader, Row, Scope
 from palaver.store.library.documents import substring_form
 from palaver.store.library.items import NUMBERED
 
@@ -45,10 +46,8 @@ class Wanted:
     project: str = ""
     sort: Sort = "changed"
     deleted: bool = False
-
-    @property
-    def is_filtered(self) -> bool:
-        return bool(self.text or self.tag or self.origin or self.project)
+    tokens: tuple[str, ...] = ()
+    """Index tokens that each wanted document has: its tag, its type. The index has no deleted documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +86,30 @@ class Choices:
     projects: list[Choice]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Document:
+    """A document of a source. Its facts are parsed when they are needed: of most documents they are not."""
+
     row: Row
-    facts: dict[str, Any]
-    origin: str
+    source: str
+    files: Mapping[int, str]
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = orjson.loads(self.row["data"])
+        return found
+
+    @property
+    def origin(self) -> str:
+        match self.source:
+            case "sessions":
+                return self.row["agent"] or self.row["agent_id"] or ""
+            case "archive":
+                return self.facts.get("origin") or ""
+            case "media":
+                return self.facts.get("media_type") or ""
+            case _:
+                return _folder(self.files.get(self.row["id"], ""))
 
     @property
     def tags(self) -> list[str]:
@@ -104,13 +122,17 @@ class _Document:
 
 def page(read: Reader, wanted: Wanted, limit: int, offset: int) -> tuple[list[Card], int]:
     """A page of the wanted documents, and the number of all of them."""
-    files = _files(read, wanted.source)
-    if wanted.is_filtered or wanted.sort != "changed" or wanted.deleted:
-        found = _sorted(_matching(_documents(wanted.source, _rows(read, wanted), files), wanted), wanted)
-        return [_card(read, wanted.source, one) for one in found[offset : offset + limit]], len(found)
-    rows = _rows(read, wanted, limit, offset)
-    total = read.must("count_listed", source=wanted.source, agent_id=wanted.agent_id, deleted=0)["documents"]
-    return [_card(read, wanted.source, one) for one in _documents(wanted.source, rows, files)], int(total)
+    ids = _in_index(read, wanted)
+    is_told_by_index = not (wanted.text or wanted.origin or wanted.project) and (ids is not None or not wanted.tag)
+    if is_told_by_index and wanted.sort == "changed" and not wanted.deleted:
+        rows, total = _rows(read, wanted, ids, limit, offset)
+    else:
+        files = _files(read, wanted.source) if wanted.origin else {}
+        found = [_Document(row, wanted.source, files) for row in _rows(read, wanted, ids)[0]]
+        found = _sorted(_matching(found, wanted), wanted)
+        rows, total = [one.row for one in found[offset : offset + limit]], len(found)
+    files = _files(read, wanted.source, rows)
+    return [_card(read, wanted.source, _Document(row, wanted.source, files)) for row in rows], total
 
 
 def choices(read: Reader, wanted: Wanted) -> Choices:
@@ -118,7 +140,9 @@ def choices(read: Reader, wanted: Wanted) -> Choices:
     tags: Counter[str] = Counter()
     origins: Counter[str] = Counter()
     projects: Counter[str] = Counter()
-    for one in _documents(wanted.source, _rows(read, wanted), _files(read, wanted.source)):
+    files = _files(read, wanted.source)
+    for row in _rows(read, wanted, None)[0]:
+        one = _Document(row, wanted.source, files)
         tags.update(one.tags)
         origins[one.origin] += 1
         projects[one.project] += 1
@@ -130,42 +154,34 @@ def _most_common(counted: Counter[str]) -> list[Choice]:
     return [Choice(value, -number) for number, value in ordered[:MOST_CHOICES]]
 
 
-def _rows(read: Reader, wanted: Wanted, limit: int = ALL, offset: int = 0) -> list[Row]:
-    return read.all(
-        "listed_documents",
-        source=wanted.source,
-        agent_id=wanted.agent_id,
-        deleted=int(wanted.deleted),
-        limit=limit,
-        offset=offset,
-    )
+def _in_index(read: Reader, wanted: Wanted) -> list[int] | None:
+    """The documents that have the wanted index tokens. None if the index does not tell."""
+    if not wanted.tokens or wanted.deleted:
+        return None
+    passages = read.having([], Scope((wanted.source,), scopes=wanted.tokens), ALL)
+    return [id for (id,) in read.rows("documents_of_passages", ids=orjson.dumps(passages).decode())]
 
 
-def _files(read: Reader, source: str) -> dict[int, str]:
-    """The file that each document was imported from, by the id of the document."""
+def _rows(
+    read: Reader, wanted: Wanted, ids: list[int] | None, limit: int = ALL, offset: int = 0
+) -> tuple[list[Row], int]:
+    """Documents of the source, or some of them, the latest change first, and how many there are."""
+    if ids is not None:
+        return read.all("documents_among", ids=orjson.dumps(ids).decode(), limit=limit, offset=offset), len(ids)
+    given = {"source": wanted.source, "agent_id": wanted.agent_id, "deleted": int(wanted.deleted)}
+    total = read.must("count_listed", **given)["documents"]
+    return read.all("listed_documents", **given, limit=limit, offset=offset), total
+
+
+def _files(read: Reader, source: str, rows: Iterable[Row] | None = None) -> dict[int, str]:
+    """The files that documents were imported from, by the id of the document: those of `rows`, or all of the source."""
     if source not in FIRST_TEXTS:
         return {}
-    return {row["document_id"]: row["origin"] for row in read.all("files_of_source", source=source)}
-
-
-def _documents(source: str, rows: Iterable[Row], files: dict[int, str]) -> list[_Document]:
-    found = []
-    for row in rows:
-        facts = orjson.loads(row["data"])
-        found.append(_Document(row, facts, _origin(source, row, facts, files)))
-    return found
-
-
-def _origin(source: str, row: Row, facts: dict[str, Any], files: dict[int, str]) -> str:
-    match source:
-        case "sessions":
-            return row["agent"] or row["agent_id"] or ""
-        case "archive":
-            return facts.get("origin") or ""
-        case "media":
-            return facts.get("media_type") or ""
-        case _:
-            return _folder(files.get(row["id"], ""))
+    if rows is None:
+        found = read.all("files_of_source", source=source)
+    else:
+        found = read.all("files_of_documents", ids=orjson.dumps([row["id"] for row in rows]).decode())
+    return {row["document_id"]: row["origin"] for row in found}
 
 
 def _folder(file: str) -> str:
@@ -185,13 +201,19 @@ def _matching(found: list[_Document], wanted: Wanted) -> list[_Document]:
             return False
         if tag and tag not in map(substring_form, one.tags):
             return False
-        text = substring_form(" ".join([one.row["title"] or "", *one.tags])) if words else ""
+        if not words:
+            return True
+        title = one.row["title"] or ""
+        maybe = substring_form(f"{title} {one.row['data']}")
+        if "\\" not in maybe and not all(word in maybe for word in words):  # faster than parsing the facts
+            return False
+        text = substring_form(" ".join([title, *one.tags]))
         return all(word in text for word in words)
 
-    return [one for one in found if is_wanted(one)] if wanted.is_filtered else found
+    return [one for one in found if is_wanted(one)]
 
 
-def _sorted(found: list[_Document], wanted: Wanted) -> Sequence[_Document]:
+def _sorted(found: list[_Document], wanted: Wanted) -> list[_Document]:
     """In the wanted order. Rows come with the last change first."""
     if wanted.sort == "title":
         return sorted(found, key=lambda one: substring_form(one.row["title"] or ""))

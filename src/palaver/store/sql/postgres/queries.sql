@@ -264,6 +264,21 @@ ORDER BY 1, 2;
 -- name: projects  the projects of a source
 SELECT DISTINCT (CAST(d.data AS jsonb) ->> 'project') AS project FROM documents d WHERE d.source = :source;
 
+-- name: documents_of_passages  the ids of the documents that have these passages
+SELECT DISTINCT document_id FROM passages
+WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
+
+-- name: documents_among  a page of some documents, the latest first
+SELECT d.id, d.native_id, d.title, d.agent_id, NULL AS agent, d.created_at, d.modified_at, d.deleted_at, d.data
+FROM documents d
+WHERE d.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
+
+-- name: files_of_documents  the files that documents were imported from
+SELECT document_id, min(origin) AS origin FROM origins
+WHERE document_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
+GROUP BY document_id;
+
 -- name: media_types  the types of all media items
 SELECT DISTINCT CAST(data AS jsonb) ->> 'media_type' AS media_type FROM documents
 WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
