@@ -13,8 +13,8 @@ from palaver.store.engines.database import RankedPassage, Scope
 from palaver.text.query import Query, count_phrases
 
 RANKED_AT_MOST, FEW_RANKED = 20_000, 5_000
-"""How many of the newest matches are ranked; and for such callers, while words are typed, and where texts are read to see
-whether words are near each other."""
+"""How many of the newest matches are ranked; and for such callers, while words are typed, and where texts are read to
+see whether words are near each other."""
 FEWEST_RANKED = 500
 """At least this many of the newest matches are ranked, however many phrases a query has."""
 K1, B = 1.2, 0.75  # the values of FTS5's bm25
@@ -29,8 +29,8 @@ class MatchCounts(NamedTuple):
 
 
 def ranked_at_most(query: Query, scope: Scope, lookups: int, *, is_slow: bool = False) -> int:
-    """How many of the newest matches are ranked. There are fewer if each has many phrases to count: `lookups` is how often
-    all phrases together are counted."""
+    """How many of the newest matches are ranked. There are fewer if each has many phrases to count: `lookups` is how
+    often all phrases together are counted."""
     most = FEW_RANKED if scope.is_blind or scope.is_typed or is_slow else RANKED_AT_MOST
     return min(most, max(FEWEST_RANKED, lookups // max(1, count_phrases(query))))
 

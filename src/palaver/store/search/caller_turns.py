@@ -12,7 +12,7 @@ from palaver.errors import TooMany
 
 SEARCHES_AT_ONCE = 2
 """How many searches of one caller run at the same time. Further ones wait."""
-MOST_WAITING = 200
+MOST_WAITING = 2_000
 """How many searches of one caller may wait. Further ones are refused."""
 
 
