@@ -591,7 +591,7 @@ def test_when_clients_are_many_those_that_nobody_uses_are_forgotten_first_where_
 @ONE_ENGINE
 def test_one_address_cannot_close_registration_for_the_others(engine: Engine, tmp_path):
     before = "from palaver.doors.oauth import routes; routes.REGISTRATIONS_A_MINUTE = 2"
-    with start_server(tmp_path, before=before, PALAVER_AUTH="token") as server:
+    with start_server(tmp_path, before=before, PALAVER_AUTH="token", PALAVER_DATABASE_URL=engine.fresh()) as server:
         program = Program(server)
         assert program.register().status_code == 201
         refused = program.register()
@@ -599,6 +599,11 @@ def test_one_address_cannot_close_registration_for_the_others(engine: Engine, tm
         forwarded = program.api.post("/register", json={}, headers={"x-forwarded-for": "192.0.2.7"})
         assert forwarded.status_code == 429  # anybody can write this header
         assert Program(server, address="127.0.0.2").register().status_code == 201
+        trusted = Key(server).headers
+        given = {"client_name": "Scribe", "redirect_uris": [LOCAL]}
+        answers = [program.api.post("/register", json=given, headers=trusted).status_code for _ in range(3)]
+        assert answers == [201, 201, 429]
+        assert program.api.post("/register", json=given, headers={"authorization": "Bearer no"}).status_code == 429
 
 
 def registers_for(program: Program, forwarded: str) -> int:
@@ -608,7 +613,7 @@ def registers_for(program: Program, forwarded: str) -> int:
 
 @ONE_ENGINE
 def test_behind_a_proxy_the_address_that_it_adds_is_counted(engine: Engine, tmp_path):
-    before = "from palaver.doors.oauth import routes; routes.REGISTRATIONS_A_MINUTE = 1; routes.MOST_ADDRESSES = 5"
+    before = "from palaver.doors.oauth import routes; routes.REGISTRATIONS_A_MINUTE = 1; routes.MOST_CALLERS = 5"
     env: dict[str, Any] = {"PALAVER_AUTH": "token", "PALAVER_PUBLIC_URL": "https://palaver.example"}
     with start_server(tmp_path, before=before, **env) as server:
         proxy = Program(server, client_id="none")

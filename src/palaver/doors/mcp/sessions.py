@@ -112,15 +112,17 @@ class ResumingSessionManager(StreamableHTTPSessionManager):
         if found:
             self._sessions.move_to_end(key)
             return found
-        async with self._resuming.setdefault(key, asyncio.Lock()):
-            found = self._sessions.get(key)
-            if found is None:
-                if begun:
-                    await mcp_sessions.keep(requester.workspace, session_id)
-                else:
-                    await mcp_sessions.begin(requester.workspace, session_id, requester.token_id, {})
-                found = await self._create(key, scope, (begun and begun.opening) or {})
-        self._resuming.pop(key, None)
+        try:
+            async with self._resuming.setdefault(key, asyncio.Lock()):
+                found = self._sessions.get(key)
+                if found is None:
+                    if begun:
+                        await mcp_sessions.keep(requester.workspace, session_id)
+                    else:
+                        await mcp_sessions.begin(requester.workspace, session_id, requester.token_id, {})
+                    found = await self._create(key, scope, (begun and begun.opening) or {})
+        finally:
+            self._resuming.pop(key, None)
         return found
 
     async def _end(self, session_id: str, scope: Scope) -> Response:

@@ -89,15 +89,15 @@ class Provider:
 
     app: App
     base: str
-    address: str = ""
-    """The address of the caller, where a client may be stored."""
+    caller: str = ""
+    """The address or token of the caller, where a client may be stored."""
     may_fetch: bool = False
     has_redirect_uri: bool = True
     """Whether the token request repeats the redirect address. In OAuth 2.1 it need not: there is PKCE."""
 
     async def client(self, client_id: str) -> OAuthClient | None:
         if self.may_fetch and self.app.settings.oauth == "on":
-            return await self.app.oauth.client(client_id, self.app.settings.fetch_hosts, self.address)
+            return await self.app.oauth.client(client_id, self.app.settings.fetch_hosts, self.caller)
         return await self.app.oauth.known_client(client_id)
 
     async def get_client(self, client_id: str) -> RegisteredClient | None:
@@ -115,7 +115,7 @@ class Provider:
         client_info.client_secret = client_info.client_secret_expires_at = None
         client_info.grant_types, client_info.response_types = ["authorization_code", "refresh_token"], ["code"]
         client_info.scope = " ".join(s for s in ALL_SCOPES if s in (client_info.scope or "").split()) or None
-        await self.app.oauth.register(OAuthClient(client_info.client_id, name, uris), self.address)
+        await self.app.oauth.register(OAuthClient(client_info.client_id, name, uris), self.caller)
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
         """The consent page of the console. It gets the request again, as it was checked."""
@@ -222,9 +222,9 @@ async def authorize(app: App, base: str, request: Request) -> Response:
     return JSONResponse(problem, 400)
 
 
-async def register(app: App, base: str, request: Request) -> Response:
+async def register(app: App, base: str, caller: str, request: Request) -> Response:
     options = ClientRegistrationOptions(enabled=True, default_scopes=USUAL_SCOPES)
-    provider: Any = Provider(app, base, address_of(request.scope, app.settings))
+    provider: Any = Provider(app, base, caller)
     return await RegistrationHandler(provider, options).handle(request)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -22,12 +23,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Message
 
 from palaver.app import App
-from palaver.doors.authentication import Requester
+from palaver.doors.authentication import Requester, authenticate, bearer_token
 from palaver.doors.http.addresses import address_of
 from palaver.doors.http.rest import body_of, json_response, reports_errors
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.doors.oauth import metadata
-from palaver.errors import Forbidden, Refused, TooLarge, TooMany
+from palaver.errors import Forbidden, Refused, TooLarge, TooMany, Unauthorized
 from palaver.model.admin.oauth import EVERYTHING, MCP_RESOURCES
 from palaver.model.visibility import must_be_person
 from palaver.settings import LOOPBACK, Settings
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
 LARGEST = 32 * 1024
 MINUTE = 60.0
 REGISTRATIONS_A_MINUTE = 60
-"""How many clients may register from one address."""
-MOST_ADDRESSES = 10_000
-"""How many addresses are counted at once. The ones that registered longest ago are forgotten."""
+"""How many clients one address, or one token, may register."""
+MOST_CALLERS = 10_000
+"""How many addresses and tokens are counted at once. The ones that registered longest ago are forgotten."""
 
 _registrations: dict[str, tuple[float, int]] = {}
-"""When the minute of each address began, and how many have registered since. The latest address is last."""
+"""When the minute of each caller began, and how many have registered since. The latest caller is last."""
 
 
 def routes(settings: Settings) -> list[BaseRoute]:
@@ -102,20 +103,24 @@ async def authorize(request: Request) -> Response:
 
 @reports_errors
 async def register(request: Request) -> Response:
-    """Register a client. Everybody may, so it is limited for each address."""
-    address, now = address_of(request.scope, request.app.state.app.settings), time.monotonic()
-    began, count = _registrations.pop(address, (now, 0))
+    """Register a client. Everybody may, so it is limited for each address, and for each token (RFC 7591, 1.2)."""
+    app: App = request.app.state.app
+    caller, now = address_of(request.scope, app.settings), time.monotonic()
+    with suppress(Unauthorized):
+        secret = bearer_token(request.headers.get("authorization"))
+        caller = f"token {(await authenticate(app, secret, 'agent')).token_id}"
+    began, count = _registrations.pop(caller, (now, 0))
     if now - began >= MINUTE:
         began, count = now, 0
-    _registrations[address] = began, count + 1
-    if len(_registrations) > MOST_ADDRESSES:
+    _registrations[caller] = began, count + 1
+    if len(_registrations) > MOST_CALLERS:
         del _registrations[next(iter(_registrations))]
     if count >= REGISTRATIONS_A_MINUTE:
         wait = math.ceil(began + MINUTE - now)
         raise TooMany(f"Too many applications have registered from your address. Try again in {wait} s.", wait)
     handlers = await _handlers(request)
     small = await _small(request)
-    response: Response = await handlers.register(request.app.state.app, _base(request), small)
+    response: Response = await handlers.register(app, _base(request), caller, small)
     return response
 
 
