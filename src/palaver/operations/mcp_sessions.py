@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
@@ -30,10 +31,11 @@ async def end(here: Workspace, session_id: str, token_id: str | None) -> None:
         await here.change(lambda change: mcp_sessions.end(change, session_id, token_id))
 
 
-async def find(here: Workspace, session_id: str) -> McpSession | None:
-    """How a session began, if that is known."""
-    with suppress(PalaverError):
-        return await here.read(lambda read: mcp_sessions.find(read, session_id))
+async def find(here: Workspace, session_id: str, seconds: float | None = None) -> McpSession | None:
+    """How a session began, if that is known within this time."""
+    with suppress(PalaverError, TimeoutError):
+        async with asyncio.timeout(seconds):
+            return await here.read(lambda read: mcp_sessions.find(read, session_id))
     return None
 
 

@@ -41,6 +41,8 @@ MAX_OF_CALLER = 250
 """The same for the sessions of one caller."""
 MAX_BUSY = 1_000
 """Sessions with an open request are not replaced. A caller with this many gets no further one."""
+ENDED_SECONDS = 0.5
+"""How long a request waits for the database to tell that another server has ended its session."""
 _SESSION_ID = re.compile(r"[!-~]{8,128}")
 
 SessionKey = tuple[str, str | None, str]
@@ -102,8 +104,10 @@ class ResumingSessionManager(StreamableHTTPSessionManager):
         if not _SESSION_ID.fullmatch(session_id):
             return _error_response("Session not found", 404)
         requester: Requester = scope["palaver.requester"]
-        begun = await mcp_sessions.find(requester.workspace, session_id)
         key = _key(scope, session_id)
+        # A busy or absent database does not stop a session in memory.
+        seconds = ENDED_SECONDS if key in self._sessions else None
+        begun = await mcp_sessions.find(requester.workspace, session_id, seconds)
         if begun and (begun.opening is None or begun.token_id != requester.token_id):
             if transport := self._sessions.get(key):
                 await self._discard_session(session_id, transport)

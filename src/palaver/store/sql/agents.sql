@@ -118,9 +118,10 @@ WHERE id = :id;
 -- name: delete_template  remove a template
 DELETE FROM templates WHERE id = :id;
 
--- name: put_mcp_session  remember how an MCP session began, or that it has ended
+-- name: put_mcp_session  remember how an MCP session began, or that it has ended; it begins and ends only once
 INSERT INTO mcp_sessions (id_hash, token_id, opening, used_at) VALUES (:id_hash, :token_id, :opening, :used_at)
-ON CONFLICT (id_hash) DO UPDATE SET opening = excluded.opening, used_at = excluded.used_at;
+ON CONFLICT (id_hash) DO UPDATE SET used_at = excluded.used_at,
+    opening = CASE excluded.opening WHEN '' THEN '' ELSE mcp_sessions.opening END;
 
 -- name: mcp_session  how an MCP session began
 SELECT token_id, opening FROM mcp_sessions WHERE id_hash = :id_hash;
