@@ -177,6 +177,11 @@ def test_gemini_knows_its_project_from_the_file_beside_its_chats(tmp_path: Path)
     (tmp_path / "garden" / ".project_root").write_text("/nowhere/garden\n")
     (found,), _ = all_of(gemini, file_item(path))
     assert found.project == "/nowhere/garden"
+    (tmp_path / "secret").write_text("a secret outside")
+    (tmp_path / "garden" / ".project_root").unlink()
+    (tmp_path / "garden" / ".project_root").symlink_to(tmp_path / "secret")  # a link may lead out of the folder
+    (found,), _ = all_of(gemini, file_item(path))
+    assert found.project is None
 
 
 def test_gemini_knows_its_project_from_its_directories():

@@ -24,6 +24,7 @@ from typing import Any
 
 from palaver.importers import Unreadable, parse_object, storable_text, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
+from palaver.importers.files.lines import open_beside
 from palaver.importers.item import (
     Item,
     RawMessage,
@@ -83,7 +84,7 @@ def _history(item: Item, task: str) -> dict[str, Any]:
     """The entry of a task in the list of tasks."""
     if item.path is None:
         return {}
-    with suppress(OSError, Unreadable), (item.path.parents[2] / "state" / "taskHistory.json").open("rb") as file:
+    with suppress(OSError, Unreadable), open_beside(item.path.parents[2] / "state" / "taskHistory.json") as file:
         found = parse_json(file.read(LONGEST_HISTORY))
         entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
         return next((one for one in entries if one.get("id") == task), {})

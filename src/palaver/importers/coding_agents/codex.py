@@ -44,6 +44,7 @@ from palaver.importers import (
     valid_id,
 )
 from palaver.importers.coding_agents.own_calls import is_own_tool
+from palaver.importers.files.lines import open_beside
 from palaver.text.tool_output import ToolOutput
 
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-((?P<thread>[0-9A-Za-z-]+)(?:_[\w-]+)?)\.jsonl(?:\.zst)?")
@@ -251,7 +252,9 @@ def _names(index: Path, mtime: int, size: int) -> dict[str, str]:
     found: dict[str, str] = {}
     if size > LONGEST_INDEX:
         return found
-    for raw in index.read_bytes().splitlines():
+    with open_beside(index) as file:
+        lines = file.read(LONGEST_INDEX).splitlines()
+    for raw in lines:
         try:
             line = parse_object(raw)
         except Unreadable:

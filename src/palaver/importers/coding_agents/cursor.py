@@ -27,6 +27,7 @@ import apsw
 
 from palaver.importers import Unreadable, clean, facts_of_call, parse_object, storable_text, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
+from palaver.importers.files.lines import open_beside
 from palaver.importers.files.sqlite_file import MAGIC, columns_of, describe_error, open_read_only, text_of_blob
 from palaver.importers.item import (
     CollectedMessages,
@@ -138,7 +139,7 @@ def _tell(
     item: Item, id: Any, composer: dict[str, Any], gathered: CollectedMessages, folder: str | None
 ) -> Iterator[Conversation | Skipped]:
     if not folder and item.path:
-        with suppress(OSError, Unreadable), (item.path.parent / "workspace.json").open("rb") as file:
+        with suppress(OSError, Unreadable), open_beside(item.path.parent / "workspace.json") as file:
             beside = parse_object(file.read(MOST_OF_A_WORKSPACE)).get("folder")
             folder = _local(beside) if isinstance(beside, str) else None
     return build_conversation(

@@ -34,7 +34,7 @@ from palaver.importers import (
     tool_result,
 )
 from palaver.importers.coding_agents.own_calls import is_own_tool
-from palaver.importers.files.lines import lines, skip_line
+from palaver.importers.files.lines import lines, open_beside, skip_line
 from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, tool_call_or_none
 from palaver.importers.library.item_text import parse_json
 from palaver.model.library import Conversation
@@ -112,7 +112,7 @@ def _folder(item: Item, about: dict[str, Any]) -> str | None:
     if item.path:
         folders = [folder.parent for folder in item.path.parents if folder.name == "chats"]
         for folder in folders[:1]:
-            with suppress(OSError), (folder / ".project_root").open("rb") as file:
+            with suppress(OSError), open_beside(folder / ".project_root") as file:
                 if root := storable_text(file.read(LONGEST * 4).decode("utf-8", "replace").strip()):
                     return root
     named = about.get("directories")

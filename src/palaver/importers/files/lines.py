@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader
+from pathlib import Path
 from typing import BinaryIO
 
 from palaver.importers import Unreadable, parse_object
@@ -55,6 +57,11 @@ def skip_line(item: Item, line: bytes, problem: Exception) -> Skipped:
     """Report a line that cannot be read."""
     is_torn = not line.endswith(b"\n")
     return Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
+
+
+def open_beside(path: Path) -> BinaryIO:
+    """Open a file beside one that is imported. A link is not followed, because it may lead out of the folder."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
 
 
 @contextmanager
