@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.conftest import ONE_ENGINE, Engine, Restarted
-from tests.helpers import Mcp, Thread, start_server, word
+from tests.helpers import Mcp, Thread, eventually, start_server, word
 
 HIDDEN = "[human-only content hidden]"
 
@@ -598,6 +599,39 @@ def test_a_database_that_takes_too_long_is_503_over_rest_and_empty_as_a_tool(eng
         answer = Mcp(api).call("msg_search", query="anything")
         assert (answer["results"], answer["total"], answer["query"]) == ([], 0, "anything")
         assert api.get("/api/threads").status_code == 200  # and goes on answering
+
+
+WATCHED_SEARCH = """
+import os
+from palaver.operations.search import bus_search
+ENDLESS = {
+    "sqlite": "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT 1 FROM c) SELECT count(*) AS n FROM c",
+    "postgres": "SELECT pg_sleep(600)",
+}
+def note(name):
+    open(os.path.join(os.environ["PALAVER_HOME"], name), "w").close()
+def watched(read, *rest, **more):
+    note("began")
+    try:
+        read.connection.fetch(ENDLESS[read.connection.dialect.name], {})
+    finally:
+        note("ended")
+bus_search.match_messages = watched
+"""
+
+
+def test_a_search_ends_when_its_client_goes_away(engine: Engine, tmp_path: Path):
+    settings = {"PALAVER_DATABASE_URL": engine.fresh(), "PALAVER_SEARCH_TIMEOUT": "600"}
+    with start_server(tmp_path, before=WATCHED_SEARCH, **settings) as server:
+        url = httpx.URL(server.url)
+        with socket.create_connection((url.host, url.port or 0)) as client:
+            client.sendall(f"GET /api/search?q=anything HTTP/1.1\r\nHost: {url.host}:{url.port}\r\n\r\n".encode())
+            eventually(lambda: (tmp_path / "began").exists())
+            assert not (tmp_path / "ended").exists()
+        eventually(lambda: (tmp_path / "ended").exists())
+        with server.client() as api:  # and the server goes on answering
+            assert api.get("/api/threads").status_code == 200
+        assert "Traceback" not in server.said()
 
 
 # Edits and deletes

@@ -6,10 +6,10 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import cache, wraps
-from typing import Any, ParamSpec, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import orjson
 from starlette.convertors import Convertor, register_url_convertor
@@ -61,6 +61,7 @@ COMPRESSION = 5
 """Of 9. More costs twice the time and saves a few percent."""
 VERSION = "version"
 Given = ParamSpec("Given")
+T = TypeVar("T")
 
 
 def routes(max_body: int) -> list[BaseRoute]:
@@ -100,6 +101,7 @@ class _Endpoint:
     def __init__(self, operation: Operation, face: Route, max_body: int) -> None:
         self._operation, self._face, self._max_body = operation, face, max_body
         self._seconds = None if operation.kind == "wait" else HANDLER_SECONDS
+        self._ends_with_client = operation.is_read_only and operation.kind in ("search", "wait")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, requester = Request(scope, receive), cast(Requester, scope["palaver.requester"])
@@ -113,7 +115,10 @@ class _Endpoint:
             most = 0 if face.method == "GET" else min(self._max_body, max_body_of(operation.request))
             ask = await _read_request(request, operation, face, most)
             async with asyncio.timeout(self._seconds):
-                answer = await operation.perform(requester.workspace, caller, ask)
+                work = operation.perform(requester.workspace, caller, ask)
+                answer = await (_while_connected(request, work) if self._ends_with_client else work)
+        except ClientDisconnect:
+            return
         except TimeoutError:
             response = error(Timeout(), face)
         except PalaverError as problem:
@@ -125,6 +130,24 @@ class _Endpoint:
             response = Response(body, face.status, headers, media_type=face.media_type)
         is_long_json = face.media_type == "application/json" and len(response.body) >= COMPRESS_FROM
         await (_compressed(response) if is_long_json else response)(scope, receive, send)
+
+
+async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Do the work, and give it up when the client goes away."""
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 @cache
