@@ -603,11 +603,13 @@ def test_a_database_that_takes_too_long_is_503_over_rest_and_empty_as_a_tool(eng
 
 WATCHED_SEARCH = """
 import os
+from palaver.doors.http import rest
 from palaver.operations.search import bus_search
 ENDLESS = {
     "sqlite": "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT 1 FROM c) SELECT count(*) AS n FROM c",
     "postgres": "SELECT pg_sleep(600)",
 }
+rest.HANDLER_SECONDS = 600
 def note(name):
     open(os.path.join(os.environ["PALAVER_HOME"], name), "w").close()
 def watched(read, *rest, **more):
@@ -621,8 +623,9 @@ bus_search.match_messages = watched
 
 
 def test_a_search_ends_when_its_client_goes_away(engine: Engine, tmp_path: Path):
-    settings = {"PALAVER_DATABASE_URL": engine.fresh(), "PALAVER_SEARCH_TIMEOUT": "600"}
-    with start_server(tmp_path, before=WATCHED_SEARCH, **settings) as server:
+    with start_server(
+        tmp_path, before=WATCHED_SEARCH, PALAVER_DATABASE_URL=engine.fresh(), PALAVER_SEARCH_TIMEOUT=600
+    ) as server:
         url = httpx.URL(server.url)
         with socket.create_connection((url.host, url.port or 0)) as client:
             client.sendall(f"GET /api/search?q=anything HTTP/1.1\r\nHost: {url.host}:{url.port}\r\n\r\n".encode())

@@ -134,7 +134,7 @@ class _Endpoint:
 
 async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """Do the work, and give it up when the client goes away."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(wait_for_disconnect(request.receive))
     try:
         await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -145,8 +145,8 @@ async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
         leaving.cancel()
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
+async def wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 

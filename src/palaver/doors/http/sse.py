@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from palaver.doors.authentication import Requester
-from palaver.doors.http.rest import reports_errors
+from palaver.doors.http.rest import reports_errors, wait_for_disconnect
 from palaver.operations.bus.threads import OneThread, get_thread
 from palaver.store.bus.feed import FeedClosed
 
@@ -41,7 +41,7 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b""})
             return
         streaming = asyncio.create_task(self._stream(send))
-        disconnect = asyncio.create_task(_wait_for_disconnect(receive))
+        disconnect = asyncio.create_task(wait_for_disconnect(receive))
         try:
             await asyncio.wait((streaming, disconnect), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -68,11 +68,6 @@ class EventStream(Response):
 async def _write(send: Send, data: bytes) -> None:
     async with asyncio.timeout(STUCK_SECONDS):
         await send({"type": "http.response.body", "body": data, "more_body": True})
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _after(request: Request) -> int | None:
