@@ -22,7 +22,7 @@ from palaver.text.query import Phrase
 
 FEW_PASSAGES = 3_000
 """A term that so few passages have is always looked up alone."""
-MOST_COUNTED = 50_000
+MOST_COUNTED = 20_000
 MOST_SIZED = 100_000
 MOST_BEGUN = 8
 """Beginnings of words that are looked up. Further ones count as too common."""

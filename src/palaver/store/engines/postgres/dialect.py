@@ -255,7 +255,7 @@ class PostgresDialect:
         """How many passages may have a term of each group and be in a scope."""
         statistics = self._statistics(connection)
         of_scope = self._share_of_scope(scope, statistics)
-        shares = [self._share_of_group(group, scope, statistics) for group in groups]
+        shares = [self._share_of_group(group, statistics) for group in groups]
         begun, others = _beginnings(list(zip(map(tsqueries.any_stem, groups), shares, strict=True)), of_scope)
         if scope.is_timed:  # most matches may be outside the period
             return Matches(statistics.passages, 0.0, 0.0, begun, others)
@@ -263,13 +263,11 @@ class PostgresDialect:
         by_chance = of_scope * prod(shares) * MOST_TIMES_BY_CHANCE
         return Matches(statistics.passages, min(most, by_chance) if len(shares) > 1 else most, most, begun, others)
 
-    def _share_of_group(self, group: Sequence[Phrase], scope: Scope, statistics: Statistics) -> float:
+    def _share_of_group(self, group: Sequence[Phrase], statistics: Statistics) -> float:
         """The share of passages that have one of these terms, at most. 0 if it is not known, but low."""
         if share := statistics.terms.of_stems([group]):
             return share
-        sampled = self._samples.known(*_counted(group, scope))
-        if not sampled:
-            sampled = sum(min(map(self._samples.known, map(tsqueries.stem_or_word, stems(one.words)))) for one in group)
+        sampled = sum(min(map(self._samples.known, map(tsqueries.stem_or_word, stems(one.words)))) for one in group)
         return sampled / max(1, statistics.passages)
 
     def promising(
@@ -316,11 +314,6 @@ class PostgresDialect:
         return blocks.newest_first(connection, newest, len, cap, likely, enough)
 
     def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
-        if not scope.is_timed and not scope.is_blind:
-            query, checked = _counted(terms, scope)
-            share = self._matches(connection, [terms], scope).most
-            if sampled := self._samples.counts(connection, [query], [share], checked):
-                return min(cap, sampled[0])
         return self._count(connection, [terms], scope, cap)
 
     def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
@@ -407,12 +400,6 @@ def _phrase_conditions(phrase: Phrase) -> tuple[str, str]:
     beginning."""
     *others, whole = map(tsqueries.printed, tsqueries.conditions(phrase))
     return (others[0], whole) if others else (whole, "")
-
-
-def _counted(terms: Sequence[Phrase], scope: Scope) -> tuple[str, str]:
-    """The query for passages of a scope that have one of these terms, and what is checked in each match."""
-    conditions = tsqueries.scope_terms(scope)
-    return " & ".join([f"({tsqueries.any_stem(terms)})", *conditions.indexed]), " & ".join(conditions.checked)
 
 
 def _conditions(

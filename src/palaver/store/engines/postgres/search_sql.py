@@ -67,10 +67,14 @@ HAVING_SUBSTRING = "SELECT passage_id FROM passage_trigrams WHERE {conditions} L
 HAS_FRAGMENT = """(trigrams && CAST(%(words{place})s AS integer[])
                     OR trigrams @> CAST(%(grams{place})s AS integer[]))"""
 NONE = "SELECT passage_id FROM passage_parts WHERE false"
+# Not MATERIALIZED as above: counting ends at the limit.
 COUNT_ALL = (
-    MATCHED
+    ASKED
     + """
-SELECT count(*) AS passages FROM (SELECT 1 FROM matched {timed} LIMIT %(cap)s) AS found"""
+SELECT count(*) AS passages FROM (
+    SELECT 1 FROM (SELECT passage_id FROM passage_index, asked WHERE {matching} UNION ALL {long}) AS matched {timed}
+    LIMIT %(cap)s
+) AS found"""
 )
 HAVING = (
     MATCHED
