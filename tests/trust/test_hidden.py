@@ -84,18 +84,18 @@ def _world(server: Any, name: str, hidden: str, crowd: Crowd = NOBODY) -> World:
         assert answer.status_code == 201, answer.text
         return answer.json()
 
-    def hide(count: int, year: int) -> None:
-        """Post to a thread without a word that is asked for, and record turns of another agent."""
+    def hide(count: int, year: int, where: Thread) -> None:
+        """Post human-only messages, and record turns of another agent."""
         for number in range(count):
             text = f"{' '.join([WORDS[number % len(WORDS)]] * crowd.length)} number{number}"
-            room.post(text, author=None, metadata=HUMAN_ONLY)
+            where.post(text, author=None, metadata=HUMAN_ONLY)
             if number % 5 == 0:
                 turn = {"role": "user", "content": text, "ts": f"{year}-01-02T00:00:00Z"}
                 make(other, turns.format("rival", f"s{year}"), **turn)
 
     turns = "/api/v1/agents/{}/sessions/{}/messages"
     room = Thread(boss.api, "closed room")
-    hide(crowd.older, 2001)
+    hide(crowd.older, 2001, room)
     thread = Thread(boss.api, "the harbour")
     for text in ("the harbour opens at nine", "zebra crossing", "mango juice", "is the harbour open? zebra", "mango"):
         said = thread.post(text, author=None)
@@ -118,7 +118,7 @@ def _world(server: Any, name: str, hidden: str, crowd: Crowd = NOBODY) -> World:
         for number in range(130):
             text = " ".join(["juniper berries", *["and other things"] * (number * 7 % 11), *["berries"] * (number % 3)])
             make(boss, "/api/notes", title=f"plan {number}", content=text, created_at=f"2019-03-{number % 28 + 1:02}")
-    hide(crowd.newer, 2030)
+    hide(crowd.newer, 2030, thread)
     return World(
         name,
         agent,
