@@ -152,6 +152,13 @@ def test_json_and_yaml_escape_what_would_steer_the_terminal_and_keep_the_value(
     assert (found[-1] if isinstance(found, list) else found)["content"] == STEERING
 
 
+def test_an_operator_that_excludes_is_no_option(talk: Terminal):
+    talk.ok("post", "plans", "another fox", "--author", "carl")
+    for query in (("fox", "-from:ann"), ("-from:ann", "fox"), ("-has:code", "fox", "-from:ann", "--limit", "5")):
+        assert [one["snippet"] for one in talk.json("search", *query)["results"]] == ["another fox"]
+    assert talk.run("search", "fox", "-x").exit_code == 2
+
+
 def test_an_error_that_repeats_the_input_cannot_steer_the_terminal(talk: Terminal):
     done = talk.run("thread", "read", STEERING)
     assert done.exit_code == 3

@@ -14,13 +14,23 @@ from palaver.doors.cli.ask import ask
 from palaver.errors import Invalid
 from palaver.model.projects import project_name, typed_project
 from palaver.model.sources import ALL_SOURCES
+from palaver.text.operators import take_operators
 
 COLUMNS = ("source", "last_modified", "title", "uri", "snippet")
 BUS_COLUMNS = ("created_at", "thread_topic", "author", "snippet")
 
 
+class SearchCommand(click.Command):
+    """Takes -from:ada as a part of the query, not as an option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(
+            ctx, [f" {one}" if one.startswith("-") and take_operators(one)[1] else one for one in args]
+        )
+
+
 @options.add(*options.ALL)
-@click.command("search", no_args_is_help=False)
+@click.command("search", cls=SearchCommand, no_args_is_help=False)
 @click.argument("query", nargs=-1, required=True, metavar="QUERY…")
 @click.option(
     "--source",
@@ -59,7 +69,7 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
     the newest results come first.
     """
     target = options.target_of(click.get_current_context())
-    words = " ".join(query)
+    words = " ".join(query).strip()
     if not words.strip():
         raise Invalid("query: must not be empty.")
     if thread or expression:
