@@ -104,6 +104,8 @@ class Command:
 
 Face = Tool | Route | Command
 DEEDS: dict[str, Kind] = {"delete": "deletion", "purge": "deletion", "export": "export"}
+READ_SECONDS = 5.0
+"""Time limit for a read that a caller waits for. Searches have their own, which is a setting."""
 Works = Literal["read", "search", "change", "wait"]
 Before = Callable[[Workspace], Awaitable[None]]
 After = Callable[[Workspace, Caller, Any], None]
@@ -178,7 +180,7 @@ class Operation:
             await self.before(workspace)
         match self.kind:
             case "read":
-                return await workspace.read(lambda read: self.work(read, caller, request))
+                return await workspace.read(lambda read: self.work(read, caller, request), READ_SECONDS)
             case "search":
                 return await workspace.search(caller, lambda read: self.work(read, caller, request))
             case "change":

@@ -99,9 +99,9 @@ class Workspace:
     def is_default(self) -> bool:
         return self.name == DEFAULT
 
-    async def read(self, work: Callable[[Reader], T]) -> T:
-        """Run work on a consistent snapshot."""
-        return await self._engine.read(work)
+    async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
+        """Run work on a consistent snapshot, for at most so many seconds if a caller waits for it."""
+        return await self._engine.read(work, seconds)
 
     async def search(self, caller: Caller, work: Callable[[SearchReader], T]) -> T:
         """Run a search on a consistent snapshot, within the time limit. Searches of one caller take turns."""

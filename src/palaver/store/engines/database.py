@@ -485,8 +485,8 @@ PrepareText = Callable[[list[str], list[str], str], object]
 class Engine(Protocol):
     """The database of one workspace: its threads, connections and files."""
 
-    async def read(self, work: Callable[[Reader], T]) -> T:
-        """Run work on a snapshot. It ends when its caller has gone."""
+    async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
+        """Run work on a snapshot, for at most so many seconds. It ends when its caller has gone."""
 
     async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
         """Run a search on a snapshot, for at most so many seconds. Searches have threads of their own."""

@@ -81,10 +81,10 @@ class ReopeningEngine:
         with self._lock:
             self._uses -= 1
 
-    async def read(self, work: Callable[[Reader], T]) -> T:
+    async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
         engine = await self._begin_in_thread()
         try:
-            return await engine.read(work)
+            return await engine.read(work, seconds)
         finally:
             self._end()
 

@@ -118,8 +118,8 @@ class PostgresEngine:
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         self._told = told
 
-    async def read(self, work: Callable[[Reader], T]) -> T:
-        return await run_limited(self._threads, partial(self._read, work=work), LimitedRead(None))
+    async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
+        return await run_limited(self._threads, partial(self._read, work=work), LimitedRead(seconds))
 
     async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
         # The database server does most of the work. It does not tell its processor time.

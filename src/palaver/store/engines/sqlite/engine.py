@@ -186,8 +186,9 @@ class SqliteEngine:
 
     # Reading
 
-    async def read(self, work: Callable[[Reader], T]) -> T:
-        return await run_limited(self._readers, partial(self._read, work=work), LimitedRead(None))
+    async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
+        limited = LimitedRead(seconds, counts_processor_time=True)
+        return await run_limited(self._readers, partial(self._read, work=work), limited)
 
     async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
         # SQLite works in the thread that calls it, so the processor time of the thread is that of the whole search.
