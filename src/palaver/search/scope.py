@@ -14,6 +14,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import Request
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.id_ranges import SHARED_SOURCES
 from palaver.store.library.documents import HUMAN_ONLY, agent_scope
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ else:
         **{name: (source.filters | None, None) for name, source in SOURCES.items()},
     )
 
+SHARED = Scope(SHARED_SOURCES, without=(HUMAN_ONLY,))
+"""What all callers may read."""
 SESSIONS_OFF = "The index of sessions is switched off (PALAVER_SESSIONS_INDEX)."
 
 

@@ -17,7 +17,7 @@ from palaver.search.relevant_parts import relevant_parts
 from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope
-from palaver.store.library.documents import HUMAN_ONLY, PROJECT, document_scope
+from palaver.store.library.documents import PROJECT, document_scope
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate, CandidateText
 from palaver.text.query import Phrase, with_parts
@@ -138,7 +138,7 @@ def read_texts(
             and not one.roles
             and not one.is_timed
             and not one.needs_facts
-            and all(token == HUMAN_ONLY or token.startswith("d") for token in one.without)
+            and not any(token.startswith("r") for token in one.without)  # the roles of neighbours differ
             for source in one.sources
             if SOURCES[source].is_conversation
             and all(token.startswith(("d", PROJECT)) or source == "sessions" for token in one.scopes)

@@ -14,9 +14,8 @@ from palaver.search.recall.by_meaning import add_nearest
 from palaver.search.recall.hits import PLACED, Hits
 from palaver.search.recall.in_time import prefer_periods
 from palaver.search.recall.terms import TermSet, TermWeights, only
+from palaver.search.scope import SHARED
 from palaver.store.engines.database import SCOPE, STEM, RankedPassage, Reader, Scope
-from palaver.store.engines.id_ranges import SHARED_SOURCES
-from palaver.store.library.documents import HUMAN_ONLY
 from palaver.text import tokenize
 from palaver.text.query import Phrase
 
@@ -246,8 +245,7 @@ def _count_terms(read: Reader, terms: Sequence[Phrase], scopes: Sequence[Scope])
     """The number of passages, in how many of them each term is, and how many passages a lookup of it may find."""
     if any(one.is_blind for one in scopes):  # passages that the caller may not read must not change any count
         own = [one for one in scopes if "sessions" in one.sources]
-        shared = Scope(SHARED_SOURCES, without=(HUMAN_ONLY,))
-        size = sum(read.size_of(one, MOST_SIZED) for one in (shared, *own))
+        size = sum(read.size_of(one, MOST_SIZED) for one in (SHARED, *own))
         counts = [_count_in(read, term, scopes, MOST_COUNTED) for term in terms]
         return size, counts, counts[:]
     counts = _frequencies(read, terms)
