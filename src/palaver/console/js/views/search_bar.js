@@ -70,9 +70,9 @@ async function updateCompletion(text) {
     return redraw();
   }
   const { name, value, start } = operator;
-  const values = await get(withQuery("/api/knowledge/complete", { operator: name.replace("-", ""), text: value, limit: 8 })).catch(
-    () => [],
-  );
+  const values = await get(
+    withQuery("/api/knowledge/complete", { operator: name.replace("-", ""), text: value, limit: 8 }),
+  ).catch(() => []);
   if (number !== completed) return;
   const isWhole = values.length === 1 && values[0].value.toLowerCase() === value.toLowerCase();
   if (!values.length || isWhole) return finishOperator();
