@@ -29,6 +29,14 @@ def test_the_parts_with_the_most_different_words_are_kept_and_the_rest_is_left_o
     assert len(parts.text) < len(text) / 3
 
 
+def test_words_are_found_whatever_their_case_and_accents():
+    text = f"{'ẞ İ ' * LONGEST_WHOLE}Une idée d'ÉLAN {FILLER}"
+    snippet, place = snippet_and_place(text, plain("elan"))
+    assert "ÉLAN" in snippet
+    assert place
+    assert text[slice(*place)] == "ÉLAN"
+
+
 @given(before=st.integers(0, 50_000), between=st.integers(0, 50_000))
 def test_a_place_in_the_parts_is_the_same_text_in_the_whole(before: int, between: int):
     text = f"{FILLER[:before]} zebra {FILLER[:between]} giraffe {FILLER}"

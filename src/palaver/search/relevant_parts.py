@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import accumulate
 from typing import NamedTuple
+from unicodedata import normalize
 
 LONGEST_WHOLE = 20_000
 """A text with at most this many characters is read whole."""
@@ -40,7 +41,7 @@ def relevant_parts(text: str, words: Iterable[str]) -> RelevantParts:
     """The beginning of a text and the parts with the most different words, in order. A shorter text stays whole."""
     if len(text) <= LONGEST_WHOLE:
         return RelevantParts(text)
-    folded = text.casefold()
+    folded = _folded(text)
     found: Counter[int] = Counter()
     for word in dict.fromkeys(words):
         beginning = word[: max(LEAST_LETTERS, len(word) - LEAST_LETTERS)]
@@ -54,3 +55,10 @@ def relevant_parts(text: str, words: Iterable[str]) -> RelevantParts:
     parts = [text[start : (part + 1) * PART + BESIDE] for start, part in zip(starts, best, strict=True)]
     begins = accumulate((len(part) + 1 for part in parts[:-1]), initial=0)
     return RelevantParts("\n".join(parts), tuple(begins), tuple(starts))
+
+
+def _folded(text: str) -> str:
+    """The text in small letters and without accents. Each character stays one, so that places stay the same."""
+    if text.isascii():
+        return text.lower()
+    return text.translate({ord(one): normalize("NFKD", one).casefold()[:1] or one for one in set(text)})
