@@ -121,7 +121,8 @@ def _show_notes(answer: Any, listed: list[Any]) -> None:
     elif not listed:
         note("No results.")
     elif facts.get("has_more"):
-        note("There are more results. Raise --limit or use the next page.")
+        offset = facts.get("next_offset")
+        note(f"There are more results: {f'--offset {offset}' if offset else 'raise --limit'}.")
 
 
 # Values

@@ -95,10 +95,10 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
         item["snippet"] = "\n".join([_highlight(item["snippet"] or "", item.get("highlights")), *_related(item)])
     if output.is_terminal():
         _show_in_blocks(answer["results"])
+        if answer["has_more"]:
+            output.note(f"There are more results: --offset {answer['next_offset']}.")
     else:
         output.show(answer, target.format, columns=COLUMNS, rows="results")
-    if answer["has_more"]:
-        output.note(f"There are more results: --offset {answer['next_offset']}.")
 
 
 def _show_counts(counts: dict[str, Any]) -> None:
