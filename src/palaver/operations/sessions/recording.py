@@ -31,7 +31,7 @@ from palaver.store.workspaces import Workspace
 
 log = logging.getLogger("palaver")
 
-INDEX_SECONDS = 2.0
+INDEX_SECONDS = 5.0
 """How long an answer waits until its turn can be found. The turn is on disk by then; indexing goes on."""
 _indexing: set[asyncio.Task[None]] = set()
 

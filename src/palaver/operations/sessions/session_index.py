@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import TypeVar
 
 from palaver.errors import Conflict, Timeout
@@ -321,6 +322,7 @@ def _next_pieces(pieces: Iterator[_Piece]) -> list[_Piece]:
 
 
 def _put_pieces(change: Change, workspace: Workspace, pieces: list[_Piece]) -> None:
+    change.room = inf  # index rows that follow later would make turns disappear in between
     for piece in pieces:
         transcript = piece.transcript
         sessions.put(change, transcript.owner, piece.turns, rewrite=True)
