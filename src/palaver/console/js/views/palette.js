@@ -72,6 +72,7 @@ async function loadDocuments() {
     ...documentEntries("prompts", prompts.documents),
   ];
   redraw();
+  findDocuments(query.trim()); // it may have been typed meanwhile
 }
 
 /** @returns {Entry[]} */
