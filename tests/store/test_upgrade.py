@@ -47,6 +47,8 @@ TIMES = 20
 """From this schema on the substring index of PostgreSQL has times."""
 CHECKSUMS = 23
 """From this schema on texts have checksums."""
+OWNERS = 24
+"""From this schema on agents have owners."""
 ONE_VECTOR = 14
 """Vectors of earlier schemas are dropped."""
 
@@ -141,6 +143,8 @@ def as_of(rows: Rows, step: int) -> Rows:
         ]
     if step < CHECKSUMS:
         kept["passages"] = [{name: row[name] for name in row if name != "checksum"} for row in kept["passages"]]
+    if step < OWNERS:
+        kept["agents"] = [{name: row[name] for name in row if name != "owner"} for row in kept["agents"]]
     if step < IDENTITY:
         newer = ("client", "project", "is_released")
         kept["agents"] = [{name: row[name] for name in row if name not in newer} for row in kept["agents"]]

@@ -124,6 +124,8 @@ class Agent:
     """The client program it was last seen in, e.g. claude-code."""
     project: str | None = None
     """The project it works on, if its client named one."""
+    owner: str = ""
+    """Whose agent it is: '' on an open server, 'human:NAME' for agents of a person with a token."""
 
     @property
     def shown_name(self) -> str:

@@ -47,6 +47,7 @@ def _agent(row: Row) -> Agent:
         waiting_in=row["waiting_in"],
         client=row["client"] or None,
         project=row["project"] or None,
+        owner=row["owner"],
     )
 
 
@@ -68,6 +69,7 @@ def register(
     is_online: bool = True,
     client: str = "",
     project: str = "",
+    owner: str = "",
 ) -> tuple[Agent, str]:
     """Add an agent and return it with its secret. A taken name or slug gets a number: 'Cursor (GPT-4) 2'."""
     agent_id, secret = new_id(), secrets.token_urlsafe(32)
@@ -90,6 +92,7 @@ def register(
         client=client,
         project=project,
         is_released=not is_online,
+        owner=owner,
     ):
         pass  # another caller has just taken the name: try the next number
     return must_exist(change, agent_id), secret
@@ -117,6 +120,7 @@ def restore(change: Change, agent_id: str, slug: str, name: str) -> None:
         client="",
         project="",
         is_released=True,
+        owner="",
     )
 
 

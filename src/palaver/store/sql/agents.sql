@@ -1,9 +1,9 @@
 -- name: insert_agent  returns no row if the slug or name is taken; the caller tries the next one
 INSERT INTO agents (id, slug, name, display_name, description, ide, model, capabilities, skills, token_hash,
                     is_online, registered_at, last_heartbeat, last_activity, last_activity_time, client, project,
-                    is_released)
+                    is_released, owner)
 VALUES (:id, :slug, :name, :display_name, :description, :ide, :model, :capabilities, :skills, :token_hash,
-        :is_online, :at, :at, :activity, :at, :client, :project, :is_released)
+        :is_online, :at, :at, :activity, :at, :client, :project, :is_released, :owner)
 ON CONFLICT DO NOTHING;
 
 -- name: agent  one agent
