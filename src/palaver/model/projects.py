@@ -59,6 +59,17 @@ def project_name(project: str) -> str:
     return re.split(r"[/\\]" if _WINDOWS.match(project) else "/", _trimmed(project))[-1] or project
 
 
+def identity_of(project: str) -> str:
+    """The part of a project that tells it from others: 'commit:3f2a…#exporter' is 'commit:3f2a…' on every machine."""
+    given = _trimmed(project)
+    return (given.partition("#")[0] if given.startswith("commit:") else given).casefold()
+
+
+def same_project(one: str | None, other: str | None) -> bool:
+    """Whether both are the same project. An unknown project is like no other."""
+    return bool(one and other) and identity_of(one or "") == identity_of(other or "")
+
+
 def names_of(project: str) -> tuple[str, ...]:
     """The names of a project in a filter: its whole path, and its last component."""
     return tuple(dict.fromkeys((_trimmed(project), project_name(project))))
