@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 import orjson
 
-from palaver.model.projects import is_called, names_of
+from palaver.model.projects import identity_of, is_called, names_of
 from palaver.model.times import micros
 from palaver.model.visibility import is_human_only
 from palaver.store.engines.database import STEM, Change, IndexRow, PrepareText, PutOff, Reader, Row, role_scope
@@ -239,13 +239,13 @@ def agent_scope(agent_id: str) -> str:
 @lru_cache(maxsize=1024)
 def project_scope(name: str) -> str:
     """The scope token of a project, by its path or its name. Case does not matter."""
-    folded = normalize("NFC", name.strip().rstrip("/") or name.strip()).casefold()
+    folded = normalize("NFC", identity_of(name))
     return PROJECT + blake2b(folded.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def project_scopes(project: str | None) -> tuple[str, ...]:
     """The scope tokens of all passages in a project: one for its path, one for its name."""
-    return tuple(project_scope(name) for name in names_of(project)) if project else ()
+    return tuple(dict.fromkeys(map(project_scope, names_of(project)))) if project else ()
 
 
 def projects_named(read: Reader, source: str, name: str | None) -> str | None:
