@@ -243,7 +243,9 @@ def test_an_agent_silent_for_an_hour_is_free(engine: Engine, tmp_path: Path):
             agent, _ = await bus.here.change(lambda change: agents.register(change, name="A", client="c", project="p"))
             found = []
             for since in (agent.last_heartbeat, agent.last_heartbeat + timedelta(seconds=1)):
-                free = await bus.here.read(partial(agents.free_of_client, client="c", project="p", active_since=since))
+                free = await bus.here.read(
+                    partial(agents.free_of_client, owner="", client="c", project="p", active_since=since)
+                )
                 found.append([one.name for one in free])
             return found
 

@@ -20,21 +20,24 @@ PROGRAM_TITLES = {
     "cursor": "Cursor",
     "gemini-cli": "Gemini CLI",
     "opencode": "opencode",
+    "copilot": "Copilot CLI",
     "visual-studio-code": "VS Code",
     "windsurf": "Windsurf",
     "zed": "Zed",
     "cline": "Cline",
 }
-"""Names of client programs for people, by their short names. `palaver watch` records sessions under the same short
-names, so that an agent finds the sessions of its program."""
+"""Names of client programs for people, by their short names. Hooks, MCP and the recorder use the same short names."""
 
+OTHER_NAMES = {"gemini": "gemini-cli", "github-copilot": "copilot", "copilot-cli": "copilot"}
+"""Programs that call themselves differently in different places."""
 _ENDINGS = re.compile(r"(-mcp)?(-client)?$")
 
 
 def program_of(name: str) -> str:
     """The short name, the same for all versions: 'codex-mcp-client' is 'codex'."""
     plain = re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
-    return (_ENDINGS.sub("", plain) or plain)[:60]
+    short = (_ENDINGS.sub("", plain) or plain)[:60]
+    return OTHER_NAMES.get(short, short)
 
 
 def title_of(name: str, title: str | None) -> str:
@@ -95,6 +98,13 @@ class Caller:
     def counted_as(self) -> str:
         """The name under which limits count this caller: its token, else its agent, its session, or its own name."""
         return self.token_id or self.session.agent_id or self.session.key or f"{self.kind} {self.name}"
+
+    @property
+    def owner(self) -> str:
+        """Whose agents this caller has: its own, those of the person with the token, or those of the machine's user."""
+        if not self.is_authenticated:
+            return ""
+        return f"agent:{self.agent_id}" if self.agent_id else f"human:{self.name}"
 
     @property
     def acting_agent(self) -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from palaver.model.library import ToolFacts
+from palaver.model.people import Agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,14 @@ class Owner:
     id: str
     slug: str
     name: str
+    program: str = ""
+    project: str = ""
+    owner: str = ""
+    """Whose agent it is, as in `Agent`."""
+
+    @classmethod
+    def of(cls, agent: Agent) -> Owner:
+        return cls(agent.id, agent.slug, agent.name, agent.client or "", agent.project or "", agent.owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +36,9 @@ class Turn:
     ts: datetime
     recorded_at: datetime
     project: str | None = None
-    """The path of its project; None if unknown, or if it is that of the session."""
+    """Its project; None if unknown, or if it is that of the session."""
+    program: str | None = None
+    """The client program it was said in; None if unknown, or if it is that of the session."""
     tool: ToolFacts | None = None
     """What is known of a tool call or its result, besides the text."""
 

@@ -58,7 +58,9 @@ def resolve(read: Reader, caller: Caller, said: Credentials, *, may_assume: bool
     is_known = session.agent_id or session.slug
     if is_known or not (may_assume and caller.client.is_stateless and read.settings.is_loopback):
         return caller
-    found = agents.active_of_client(read, caller.client.program, active_since()) if caller.client.program else []
+    if not caller.client.program:
+        return caller
+    found = agents.active_of_client(read, "", caller.client.program, caller.client.project, active_since())
     return _acting_as(caller, found[0].id, is_assumed=True) if len(found) == 1 else caller
 
 

@@ -92,6 +92,8 @@ class Workspace:
         self.outlines: RecentOutlines[Any] = RecentOutlines()
         """The steps of the sessions that were read last."""
         self.transcripts = Transcripts(settings.data / "sessions" / name)
+        self.carrying_over = asyncio.Lock()
+        """Held while sessions of earlier versions are filed anew."""
         self.known_agents: list[Agent] = []
         """The agents of this workspace when the transcripts were compared last, for recording without the database."""
 

@@ -154,13 +154,14 @@ class ServerTurns:
         total = MergedTurns(0, 0, 0)
         for request in requests:
             given = {"agent": agent, "session": session.session_id, "replace": session.replace, **request}
+            given |= {"program": session.program} if session.program else {}
             answer = await self._send(given)
             total = MergedTurns(
                 total.added + answer["added"], total.changed + answer["changed"], total.removed + answer["removed"]
             )
         return total
 
-    async def removed_turns(self, agent: str, session_id: str) -> set[str] | None:
+    async def removed_turns(self, agent: str, session: SessionTurns) -> set[str] | None:
         return None
 
     async def _send(self, given: dict[str, Any]) -> Any:

@@ -13,6 +13,7 @@ from palaver.errors import PalaverError
 from palaver.model.events import agent_offline
 from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
+from palaver.operations.sessions.carry_over import carry_over
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.settings import Settings
 from palaver.store.bus import agents, events, mcp_sessions, reserved_calls
@@ -161,6 +162,8 @@ async def complete_index(here: Workspace, *, is_opening: bool = False) -> bool:
             await here.change(documents.mark_human_only)
         here.is_index_filled = True
         await catch_up_all(here)
+        if is_opening:
+            await carry_over(here)
     except Exception as problem:  # the server keeps running with an incomplete index
         log.warning("completing the search index of workspace %s failed: %s", here.name, problem)
         return False

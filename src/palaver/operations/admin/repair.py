@@ -416,7 +416,7 @@ def _restore_texts(change: Change, workspace: Workspace, damaged: list[documents
         agent = agents.find(change, document.partition("/")[0]) if source == "sessions" else None
         if agent is None:
             return []
-        owner = Owner(agent.id, agent.slug, agent.name)
+        owner = Owner.of(agent)
         transcript = workspace.transcripts.of(owner, document.removeprefix(f"{agent.id}/"))
         return [
             line.turn.content for line in workspace.transcripts.lines(transcript) if line.turn and line.turn.id == id

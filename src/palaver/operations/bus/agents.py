@@ -24,7 +24,7 @@ from palaver.model.requests import (
 )
 from palaver.model.sessions import Owner
 from palaver.model.times import now
-from palaver.operations import identity
+from palaver.operations import client_agents, identity
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.operations.sessions.sessions import delete_recorded
 from palaver.store.bus import agents
@@ -86,11 +86,20 @@ def registration_of(agent: Agent, token: str | None) -> Registered:
 
 
 def register_new(
-    change: Change, about: AgentDescription, slug: str | None = None, *, client: Client = UNKNOWN_CLIENT
+    change: Change,
+    about: AgentDescription,
+    slug: str | None = None,
+    *,
+    client: Client = UNKNOWN_CLIENT,
+    owner: str = "",
 ) -> tuple[Agent, str]:
-    """Register a new agent. Its name is 'Cursor (GPT-4)', from its program and model, or its slug."""
+    """Register a new agent. Its name is 'Cursor (GPT-4)', from its program and model, 'Cursor in exporter' or its
+    slug."""
     ide, model = about.ide or client.title, about.model or ""
     name = f"{ide} ({model})" if ide and model else ide or model or "Agent"
+    if client.program and client.project and not about.display_name:
+        slug = slug or client_agents.slug_of(client)
+        name = name if model else client_agents.name_of(client)
     agent, token = agents.register(
         change,
         name=slug if slug and not about.ide and not about.model else name,
@@ -103,6 +112,7 @@ def register_new(
         skills=about.skills,
         client=client.program,
         project=client.project,
+        owner=owner,
     )
     change.tell(agent_online(agent))
     return agent, token
@@ -119,7 +129,7 @@ def register_agent(change: Change, caller: Caller, request: RegisterAgent) -> Re
     known = agents.named(change, request.slug) if request.slug and not caller.is_agent else None
     if known and known.slug == request.slug:  # people get the existing agent, but not its secret
         return registration_of(known, None)
-    return registration_of(*register_new(change, request, request.slug, client=caller.client))
+    return registration_of(*register_new(change, request, request.slug, client=caller.client, owner=caller.owner))
 
 
 class AgentCredentials(Request):
@@ -251,7 +261,7 @@ async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgen
     agent = await workspace.read(
         lambda read: agents.named(read, request.agent_id) or agents.must_exist(read, request.agent_id)
     )
-    owner = Owner(agent.id, agent.slug, agent.name)
+    owner = Owner.of(agent)
     found = await workspace.read(
         lambda read: [one.session_id for one in sessions.list_sessions(read, agent.id, 1_000_000, 0)]
     )

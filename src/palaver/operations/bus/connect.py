@@ -18,6 +18,7 @@ from palaver.operations import identity
 from palaver.operations.bus.agents import AgentDescription, register_new
 from palaver.operations.bus.messages import Budget, show
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
+from palaver.operations.client_agents import find_agent
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.vectors.background import ModelProgress, progress_of
 from palaver.store.admin.check_state import CheckStatus
@@ -102,7 +103,7 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
     its newest messages and current_seq for msg_wait."""
     if not request.thread_name.strip():
         raise Refused("thread_name must not be empty.")
-    if not caller.is_authenticated and (project := request.project or caller.client.project):
+    if project := request.project or caller.client.project:
         project = project_of(project, is_here=change.settings.is_loopback)
         caller = replace(caller, client=replace(caller.client, project=project))
     agent, token = _connecting_agent(change, caller, request, request.agent_id, request.token)
@@ -135,8 +136,6 @@ def _connecting_agent(
     request: AgentDescription,
     agent_id: str | None = None,
     token: str | None = None,
-    *,
-    is_hook: bool = False,
 ) -> tuple[Agent, str | None]:
     """The agent that connects, and its secret: it proves itself, returns without a proof, or is new."""
     if agent_id and not token and not caller.is_authenticated:
@@ -149,42 +148,45 @@ def _connecting_agent(
         agent = identity.must_be_agent(change, caller)
     elif (own := identity.agent_of(change, caller)) and not _contradicts(own, request):
         agent = own
-    elif returning := _returning_agent(change, caller, request, is_hook):
-        agent, token = returning, agents.new_secret(change, returning)
+    elif returning := _returning_agent(change, caller, request):
+        agent, token = returning, None if caller.is_authenticated else agents.new_secret(change, returning)
     else:
-        return register_new(change, request, client=caller.client)
+        return register_new(change, request, client=caller.client, owner=caller.owner)
     if request.display_name and request.display_name != agent.display_name:
         agent = agents.rename(change, agent, request.display_name)
-    if caller.client.program and not caller.is_authenticated:
-        agents.set_client(change, agent, caller.client.program, caller.client.project)
+    if caller.client.program and not caller.agent_id:
+        agents.set_client(change, agent, caller.client.program, caller.client.project or agent.project or "")
         agents.set_about(change, agent, request.ide or agent.ide, request.model or agent.model)
     if agents.touch(change, agent, "bus_connect"):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return agent, token
 
 
-def client_agent(change: Change, caller: Caller, *, is_hook: bool = False) -> tuple[Agent, str | None]:
+def client_agent(change: Change, caller: Caller) -> tuple[Agent, str | None]:
     """The agent of a client that joins no thread yet, and its secret if the client needs one."""
-    agent, token = _connecting_agent(change, caller, AgentDescription(), is_hook=is_hook)
+    agent, token = _connecting_agent(change, caller, AgentDescription())
     identity.become(change, caller, agent)
     return agent, None if caller.is_authenticated or caller.session.slug else token
 
 
-def _returning_agent(change: Change, caller: Caller, request: AgentDescription, is_hook: bool) -> Agent | None:
+def _returning_agent(change: Change, caller: Caller, request: AgentDescription) -> Agent | None:
     """The agent that a hook of this client announced, or its earlier agent in this project if nobody acts as it."""
     client = caller.client
-    if caller.is_authenticated or not client.program:
+    if not client.program:
         return None
     since = identity.active_since()
-    announced = agents.announced_by_hook(change, client.program, client.project, since)
-    if not is_hook and len(announced) == 1 and not _contradicts(announced[0], request, any_model=True):
+    announced = agents.announced_by_hook(change, caller.owner, client.program, client.project, since)
+    if len(announced) == 1 and not _contradicts(announced[0], request, any_model=True):
         return announced[0]
-    free = agents.free_of_client(change, client.program, client.project, since)
-    if request.display_name:  # another name is another agent
-        free = [agent for agent in free if agent.answers_to(request.display_name)]
-    same = next((agent for agent in free if not _contradicts(agent, request, any_model=bool(client.project))), None)
+
+    def fits(agent: Agent) -> bool:
+        is_called_so = not request.display_name or agent.answers_to(request.display_name)  # else it is another agent
+        return is_called_so and not _contradicts(agent, request, any_model=bool(client.project))
+
+    # Calls with the token of a person are not linked to each other, so they share an agent.
+    same = find_agent(change, caller, client, is_at_work=not caller.is_authenticated, fits=fits)
     slug = agents.slug_of(client.title or client.program)
-    if same or request.display_name or (request.ide and agents.slug_of(request.ide) != slug):
+    if same or client.project or request.display_name or (request.ide and agents.slug_of(request.ide) != slug):
         return same
     return agents.free_named(change, slug, since)
 

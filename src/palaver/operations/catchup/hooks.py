@@ -11,15 +11,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.model import visibility
+from palaver.model.events import agent_online
 from palaver.model.people import Agent, Caller, Client, Session, program_of, title_of
 from palaver.model.project_file import read_project_file
 from palaver.model.projects import project_of
 from palaver.model.requests import Id, Line, NotBlank, Project, Request, Text, clamp
-from palaver.operations.bus.connect import client_agent
 from palaver.operations.bus.messages import mark_active
 from palaver.operations.catchup import briefing
 from palaver.operations.catchup.news import News, NewsItem, collect, item_of
 from palaver.operations.catchup.recall import evidence
+from palaver.operations.client_agents import agent_for
 from palaver.operations.operation import Route, operation
 from palaver.store.bus import agents, read_marks
 from palaver.store.bus.read_marks import reader_of
@@ -102,19 +103,17 @@ def typed_part(prompt: str) -> str:
     return begin + rest.rpartition(HOOK_CONTEXT_END)[2] if found else prompt
 
 
-def _agent_of_session(change: Change, caller: Caller, request: HookEvent) -> tuple[Agent | None, bool]:
-    """The agent of the client's session, and whether the session is new. None for the token of a person."""
-    if caller.is_authenticated:
-        agent = agents.find(change, caller.agent_id) if caller.agent_id else None
-        return agent, request.event == "session-start"
+def _agent_of_session(change: Change, caller: Caller, request: HookEvent) -> tuple[Agent, bool]:
+    """The agent of the client's session, and whether the session is new."""
     known = agents.hook_connection(change, request.session)
-    agent = agents.find(change, known[1]) if known else None
-    if agent is None:
-        agent, _ = client_agent(change, caller, is_hook=True)
-        agents.bind_connection(change, agents.hook_key(request.session, request.pid), agent)
-        return agent, True
-    mark_active(change, agent, request.event)
-    return agent, False
+    agent = agent_for(change, caller, caller.client, request.session, is_at_work=True)
+    if known is not None and known[1] == agent.id:
+        mark_active(change, agent, request.event)
+        return agent, False
+    agents.bind_connection(change, agents.hook_key(request.session, request.pid), agent)
+    if agents.touch(change, agent, request.event):
+        change.tell(agent_online(agents.must_exist(change, agent.id)))
+    return agent, True
 
 
 async def _briefing(

@@ -11,8 +11,8 @@ from pydantic import Field
 
 from palaver.model.library import tool_facts
 from palaver.model.messages import Role
-from palaver.model.people import Caller
-from palaver.model.requests import Id, NotBlank, Project, Request, Text, Time
+from palaver.model.people import Caller, program_of
+from palaver.model.requests import Id, Line, NotBlank, Project, Request, Text, Time
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now, parse
 from palaver.operations.operation import operation
@@ -63,6 +63,9 @@ class MergeTurns(Request):
     """Ids of turns that were undone in their program."""
     replace: bool = False
     """Whether a turn replaces a recorded one that has its id and another text."""
+    program: Annotated[Line, Field(max_length=60), NotBlank] | None = None
+    """Short name of the client program, e.g. claude-code. Then the session is its agent's in the project of the turns,
+    and the agent in the path does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns)
 
     Turns from before the deletion of the session are left out.
     """
-    owner = await recording_owner(workspace, caller, request.agent)
+    project = next((one.project for one in request.turns if one.project), None)
+    owner = await recording_owner(workspace, caller, request.agent, request.program, project, request.session)
     at = now()
     turns = [
         Turn(
@@ -92,6 +96,7 @@ async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns)
             ts=parse(one.ts),
             recorded_at=at,
             project=one.project.strip() if one.project else None,
+            program=program_of(request.program) if request.program else None,
             tool=tool_facts(one.tool.model_dump()) if one.tool else None,
         )
         for one in request.turns

@@ -9,8 +9,9 @@ from functools import partial
 from palaver.errors import NotFound, Unavailable
 from palaver.model import visibility
 from palaver.model.ids import age_of, new_id
-from palaver.model.people import Agent, Caller
+from palaver.model.people import Agent, Caller, Client, program_of, title_of
 from palaver.model.sessions import Owner
+from palaver.operations.client_agents import agent_for
 from palaver.operations.operation import Route
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
@@ -29,7 +30,7 @@ def owner_of(read: Reader, caller: Caller, name: str) -> Owner:
     visibility.must_reach_sessions_of(caller, agent.id if agent else None)
     if agent is None:
         raise NotFound("agent", name, "List agents to see the known ones.")
-    return Owner(agent.id, agent.slug, agent.name)
+    return Owner.of(agent)
 
 
 def owner_or_new(change: Change, caller: Caller, name: str, recorded: Owner | None = None) -> Owner:
@@ -39,14 +40,34 @@ def owner_or_new(change: Change, caller: Caller, name: str, recorded: Owner | No
     """
     if agents.named(change, name) is None and not visibility.is_bound(caller):
         if recorded:
-            agents.restore(change, recorded.id, recorded.slug, recorded.name)
+            restore_agent(change, recorded)
         else:
             agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
     return owner_of(change, caller, name)
 
 
-async def recording_owner(workspace: Workspace, caller: Caller, name: str) -> Owner:
-    """The agent to record for. If the database does not answer, recording goes on with what is known of the agents."""
+def restore_agent(change: Change, owner: Owner) -> None:
+    """Add an agent that only transcripts know."""
+    agents.restore(change, owner.id, owner.slug, owner.name, owner.program, owner.project, owner.owner)
+
+
+async def recording_owner(
+    workspace: Workspace,
+    caller: Caller,
+    name: str,
+    program: str | None = None,
+    project: str | None = None,
+    session_id: str = "",
+) -> Owner:
+    """The agent to record for. With a program, it is its agent in the project; else the one with this name.
+
+    If the database does not answer, recording for a name goes on with what is known of the agents.
+    """
+    if program:
+        client = Client(program_of(program), title_of(program, None), project or "")
+        return Owner.of(
+            await workspace.change(lambda change: agent_for(change, caller, client, session_id, is_at_work=False))
+        )
     try:
         try:
             return await workspace.read(lambda read: owner_of(read, caller, name))
@@ -69,7 +90,7 @@ def owner_without_database(transcripts: Transcripts, name: str, known: Iterable[
     makes a new agent. If the database has an agent with this slug, it is the same one.
     """
     if agent := agents.best_named(known, name):
-        return Owner(agent.id, agent.slug, agent.name)
+        return Owner.of(agent)
     slug = name.removeprefix("@")
     is_slug = agents.slug_of(slug) == slug and age_of(slug) is None
     return transcripts.owner(name) or (Owner(new_id(), slug, slug) if is_slug else None)

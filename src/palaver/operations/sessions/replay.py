@@ -156,7 +156,8 @@ async def list_session_steps(workspace: Workspace, caller: Caller, request: Sess
         above = outlines.session(read, owner, found.parent) if found.parent and request.outline else None
         parent = RelatedSession(found.parent, above.title, above.created_at) if found.parent and above else None
         steps = _steps(workspace, read, found)
-        return _page(read, request, found, steps, branches, below, parent, resume_of(owner.slug, request.session))
+        resume = resume_of(found.program or owner.program or owner.slug, request.session)
+        return _page(read, request, found, steps, branches, below, parent, resume)
 
     return await workspace.read(show)
 

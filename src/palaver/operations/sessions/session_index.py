@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from palaver.errors import Conflict, Timeout
 from palaver.model.sessions import Owner, Turn
+from palaver.operations.sessions.owners import restore_agent
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import followed_files, sessions
@@ -115,7 +116,7 @@ async def _owners(workspace: Workspace, *, restore: bool = True) -> list[Owner]:
     ids, by_slug = {agent.id for agent in known}, {agent.slug: agent.id for agent in known}
     for owner in owners:
         if restore and owner.id not in ids and owner.slug not in by_slug:
-            await workspace.change(partial(agents.restore, agent_id=owner.id, slug=owner.slug, name=owner.name))
+            await workspace.change(partial(restore_agent, owner=owner))
     return [owner if owner.id in ids else replace(owner, id=by_slug.get(owner.slug, owner.id)) for owner in owners]
 
 
@@ -358,7 +359,7 @@ async def _indexed_sessions(workspace: Workspace, *, restore: bool) -> list[tupl
 
 def _owner_of_session(read: Reader, info: SessionInfo) -> Owner:
     agent = agents.find(read, info.agent_id)
-    return Owner(agent.id, agent.slug, agent.name) if agent else Owner(info.agent_id, info.agent_id, info.agent_id)
+    return Owner.of(agent) if agent else Owner(info.agent_id, info.agent_id, info.agent_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from palaver.importers import BYTE_ORDER_MARK, LONGEST_ID, ReadProgress, Said, U
 from palaver.importers.coding_agents.session_files import SessionFiles
 from palaver.importers.files.sqlite_file import Changed, Locked
 from palaver.importers.registry import CHATS, WholeSessions
+from palaver.model.people import program_of
 from palaver.model.sessions import Mark, session_path
 from palaver.operations.sessions.merge import MergedTurns
 from palaver.operations.sessions.watched_file import (
@@ -113,7 +114,7 @@ class TurnStore(Protocol):
     async def merge(self, agent: str, session: SessionTurns) -> MergedTurns:
         """Record turns, each once. The agent is registered if it is new."""
 
-    async def removed_turns(self, agent: str, session_id: str) -> set[str] | None:
+    async def removed_turns(self, agent: str, session: SessionTurns) -> set[str] | None:
         """The ids of turns that were removed because they were rewound; None if they are not known here."""
 
 
@@ -126,6 +127,8 @@ class SessionTurns:
     written: datetime
     """The time for turns that have none."""
     project: str | None = None
+    program: str | None = None
+    """The program it was said in. With it, the session is its agent's in the project; else the named agent's."""
     removed: frozenset[str] = frozenset()
     replace: bool = False
     """Whether a turn replaces a recorded one that has its id and another text."""
@@ -367,7 +370,7 @@ class Watch:
         if progress is None or file.is_compressed:
             progress = reader.begin(file.path)
         progress.tool_output = self._tool_output
-        agent = self._agent or source.name
+        agent, program = self._agent_and_program(source)
         written = datetime.fromtimestamp(file.changed / 1e9, UTC)
         count, session_id = 0, ""
         last: TurnBatch | None = None
@@ -377,7 +380,7 @@ class Watch:
             coming = asyncio.create_task(asyncio.to_thread(_next, batches))  # read on while these are written
             if batch.said:
                 session_id = session_id or batch.progress.session_id or Path(file.key).stem[:LONGEST_ID]
-                turns = SessionTurns(session_id, batch.said, written, batch.progress.project)
+                turns = SessionTurns(session_id, batch.said, written, batch.progress.project, program)
                 count += await self._merge(agent, turns)
             self.counts.skipped_lines += batch.skipped
             await self._move_mark(file, source.name, batch, before)
@@ -385,10 +388,10 @@ class Watch:
             last = batch
         if last and last.progress.is_forked and not last.progress.is_private:  # compare the session with the whole file
             session_id = session_id or last.progress.session_id or Path(file.key).stem[:LONGEST_ID]
-            removed = await self._store.removed_turns(agent, session_id)
+            turns = SessionTurns(session_id, [], written, last.progress.project, program)
+            removed = await self._store.removed_turns(agent, turns)
             gone, returned = await asyncio.to_thread(find_superseded, file, reader, removed, last.progress.tool_output)
-            turns = SessionTurns(session_id, returned, written, last.progress.project, frozenset(gone))
-            count += await self._merge(agent, turns)
+            count += await self._merge(agent, replace(turns, said=returned, removed=frozenset(gone)))
             checked = replace(last, progress=replace(last.progress, is_forked=False))
             await self._move_mark(file, source.name, checked, before)
         return self._report(agent, session_id, count)
@@ -401,7 +404,7 @@ class Watch:
         if facts.get("state") == state:
             return []
         since = facts.get("since", 0)
-        agent = self._agent or source.name
+        agent, program = self._agent_and_program(source)
         began = asyncio.get_running_loop().time()
         written = datetime.fromtimestamp(file.changed / 1e9, UTC)
         try:
@@ -427,13 +430,19 @@ class Watch:
             said = [one for one in session.said if recorded.get(one.id) != turns[one.id]]
             gone = frozenset(recorded.keys() - turns.keys())
             if said or gone:
-                count = await self._merge(agent, SessionTurns(id, said, written, session.project, gone, replace=True))
+                turns_now = SessionTurns(id, said, written, session.project, program, gone, replace=True)
+                count = await self._merge(agent, turns_now)
                 facts_now = {"turns": turns, "tool_output": kept}
                 await self._keep(file.mark_of_session(source.name, id, orjson.dumps(facts_now).decode()))
                 new += self._report(agent, id, count)
         mark = file.mark(source.name, file.size, orjson.dumps({"state": state, "since": latest}).decode())
         await self._keep(mark)
         return new
+
+    def _agent_and_program(self, source: Source) -> tuple[str, str | None]:
+        """The agent that was asked for, or the program, which has an agent in each project."""
+        program = program_of(source.name)
+        return (self._agent, None) if self._agent else (program, program)
 
     async def _merge(self, agent: str, turns: SessionTurns) -> int:
         """Record turns. Returns the number of turns that are new or changed."""

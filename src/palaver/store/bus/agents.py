@@ -18,6 +18,7 @@ import orjson
 from palaver.errors import NotFound, Unauthorized
 from palaver.model.ids import new_id
 from palaver.model.people import Agent
+from palaver.model.projects import identity_of
 from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.engines.database import Change, Reader, Row
 
@@ -98,7 +99,9 @@ def register(
     return must_exist(change, agent_id), secret
 
 
-def restore(change: Change, agent_id: str, slug: str, name: str) -> None:
+def restore(
+    change: Change, agent_id: str, slug: str, name: str, client: str = "", project: str = "", owner: str = ""
+) -> None:
     """Add an agent that the transcripts know, with its old id. It gets a secret when it registers again."""
     if change.must("count_agents_named", slug="", name=name)["taken"]:
         name = f"{name} ({slug})"
@@ -117,10 +120,10 @@ def restore(change: Change, agent_id: str, slug: str, name: str) -> None:
         is_online=False,
         at=micros(now()),
         activity="restored",
-        client="",
-        project="",
+        client=client,
+        project=project,
         is_released=True,
-        owner="",
+        owner=owner,
     )
 
 
@@ -267,11 +270,21 @@ def end_hook_connection(change: Change, session_id: str) -> None:
         end_connection(change, known[0])
 
 
-def announced_by_hook(read: Reader, client: str, project: str, active_since: datetime) -> list[Agent]:
+def of_client(read: Reader, owner: str, client: str, project: str | None = None) -> list[Agent]:
+    """The agents of an owner in a client program, in one project or all. The first one is the oldest."""
+    return [_agent(row) for row in _of_client(read, owner, client, project)]
+
+
+def _of_client(read: Reader, owner: str, client: str, project: str | None) -> list[Row]:
+    rows = read.all("agents_of_client", client=client, owner=owner)
+    return [row for row in rows if project is None or identity_of(row["project"]) == identity_of(project)]
+
+
+def announced_by_hook(read: Reader, owner: str, client: str, project: str, active_since: datetime) -> list[Agent]:
     """Agents of this client program that only a hook has announced: no MCP connection acts as them yet."""
     found = []
-    for row in read.all("agents_of_client", client=client):
-        if row["is_released"] or row["last_heartbeat"] < micros(active_since) or project not in ("", row["project"]):
+    for row in _of_client(read, owner, client, project or None):
+        if row["is_released"] or row["last_heartbeat"] < micros(active_since):
             continue
         keys = [one["id_hash"] for one in read.all("connections_of_agent", agent_id=row["id"])]
         if keys and all(key.startswith("hook:") for key in keys) and not all(map(_has_ended, keys)):
@@ -306,15 +319,15 @@ def pause_connection(change: Change, key: str) -> None:
         change.run("release_agent", id=agent_id, is_released=True)
 
 
-def active_of_client(read: Reader, client: str, since: datetime) -> list[Agent]:
-    """At most two agents of this client program that were active since then and have not left."""
-    rows = read.all("active_agents_of_client", client=client, since=micros(since), is_released=False)
-    return [_agent(row) for row in rows]
+def active_of_client(read: Reader, owner: str, client: str, project: str, since: datetime) -> list[Agent]:
+    """Agents of this client program, in the project if it is known, that were active since then and have not left."""
+    rows = _of_client(read, owner, client, project or None)
+    return [_agent(row) for row in rows if row["last_heartbeat"] >= micros(since) and not row["is_released"]]
 
 
-def free_of_client(read: Reader, client: str, project: str, active_since: datetime) -> list[Agent]:
-    """Agents of this client program and project that no running client uses, the latest first."""
-    rows = [row for row in read.all("agents_of_client", client=client) if row["project"] == project]
+def free_of_client(read: Reader, owner: str, client: str, project: str, active_since: datetime) -> list[Agent]:
+    """Agents of this client program and project that no running client uses, the oldest first."""
+    rows = _of_client(read, owner, client, project)
     return [_agent(row) for row in rows if _is_free(read, row, active_since)]
 
 

@@ -223,6 +223,14 @@ def _passages(document_id: int, one: PreparedConversation) -> Iterator[NewPassag
         )
 
 
+def rename_project(change: Change, old: str, new: str, limit: int) -> bool:
+    """Rename the project of some imported conversations. Returns whether there may be more."""
+    rows = change.all("conversations_of_project", project=old, limit=limit)
+    for row in rows:
+        documents.set_project(change, "archive", row["id"], {**orjson.loads(row["data"]), "project": new})
+    return len(rows) == limit
+
+
 def _data(one: PreparedConversation) -> dict[str, str | bool | None]:
     """The data of a document. A title made from the first words is marked, so that nothing is found by it."""
     further: dict[str, str | bool | None] = {} if one.conversation.is_titled else {"is_titled": False}

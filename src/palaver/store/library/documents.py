@@ -248,11 +248,15 @@ def project_scopes(project: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(project_scope, names_of(project)))) if project else ()
 
 
+def projects(read: Reader, source: str) -> list[str]:
+    return [row["project"] for row in read.all("projects", source=source) if row["project"]]
+
+
 def projects_named(read: Reader, source: str, name: str | None) -> str | None:
     """The projects of a source that match a filter, as JSON. None without a filter."""
     if name is None:
         return None
-    known = [row["project"] for row in read.all("projects", source=source) if row["project"]]
+    known = projects(read, source)
     return orjson.dumps([project for project in known if is_called(project, name)]).decode()
 
 
@@ -484,6 +488,17 @@ def remove_passages(change: Change, document_id: int) -> None:
     for row in change.all("passage_ids", document_id=document_id):
         change.unindex(row["id"])
     change.run("delete_passages", document_id=document_id)
+
+
+def set_project(change: Change, source: str, document_id: int, data: Mapping[str, Any]) -> None:
+    """Set the data of a document, whose project is new, and index its passages again."""
+    change.run("set_session_data", id=document_id, data=encode_data(dict(data)))
+    scopes = project_scopes(data.get("project"))
+    for row in change.all("whole_passages_of_document", document_id=document_id):
+        encoded = encode_data({**orjson.loads(row["data"]), SCOPES: scopes})
+        change.run("set_passage_data", id=row["id"], data=encoded)
+        row_of = partial(index_row_of, source, {**row, "data": encoded})
+        change.index_text(row["id"], len(row["text"]), row_of, is_new=False)
 
 
 def remove_document(change: Change, document_id: int) -> None:

@@ -84,6 +84,7 @@ class StoredSession:
     project: str | None
     parent: str | None
     created_at: datetime | None
+    program: str | None = None
 
 
 def session(read: Reader, owner: Owner, session_id: str) -> StoredSession | None:
@@ -91,12 +92,14 @@ def session(read: Reader, owner: Owner, session_id: str) -> StoredSession | None
     if row is None:
         return None
     parent, is_subagent, _ = session_id.partition(SUBAGENT)
+    data = orjson.loads(row["data"])
     return StoredSession(
         row["id"],
         row["title"] or "",
-        orjson.loads(row["data"]).get("project"),
+        data.get("project"),
         parent if is_subagent and parent else None,
         instant(row["created_at"]),
+        data.get("program"),
     )
 
 

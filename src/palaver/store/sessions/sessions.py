@@ -39,9 +39,9 @@ TITLE_LENGTH = 80
 
 @dataclass(frozen=True)
 class SessionInfo(OmitsDefaults):
-    """A session as listed. `project` is there where it is known."""
+    """A session as listed. `project` and `program` are there where they are known."""
 
-    omit_if_default = ("project",)
+    omit_if_default = ("project", "program")
 
     session_id: str
     agent_id: str
@@ -52,6 +52,7 @@ class SessionInfo(OmitsDefaults):
     created_at: datetime
     last_turn_at: datetime
     project: str | None = None
+    program: str | None = None
 
 
 def native_id(agent_id: str, session_id: str) -> str:
@@ -125,6 +126,7 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
             continue
         writer.seen.add(turn.id)
         writer.project = turn.project or writer.project
+        writer.program = turn.program or writer.program
         scopes = project_scopes(writer.project)
         data: dict[str, Any] = {SCOPES: scopes} if scopes else {}
         if turn.tool:
@@ -158,8 +160,9 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
         change.run_rows("replace_turns", changed)
     documents.add_passages(change, "sessions", new)
     for writer in writers.values():
-        if writer.project != writer.facts.get("project"):
-            facts = {**writer.facts, "project": writer.project}
+        facts = {**writer.facts, "project": writer.project, "program": writer.program}
+        facts = {name: value for name, value in facts.items() if value}
+        if facts != writer.facts:
             change.run("set_session_data", id=writer.document_id, data=documents.encode_data(facts))
         change.run("touch_document", id=writer.document_id, modified_at=writer.last)
 
@@ -175,6 +178,8 @@ class _SessionWriter:
     facts: dict[str, Any]
     project: str | None = None
     """The project of the latest turn that names one. Turns that name none belong to it."""
+    program: str | None = None
+    """The program of the latest turn that names one."""
     last: int = 0
     seen: set[str] = field(default_factory=set)
 
@@ -185,7 +190,7 @@ def _open_session(change: Change, owner: Owner, turn: Turn, turn_ids: list[str])
         last = change.must("last_position", document_id=found["id"])["position"]
         facts = orjson.loads(found["data"])
         known = change.rows("known_turns", document_id=found["id"], ids=orjson.dumps(turn_ids).decode())
-        return _SessionWriter(found["id"], last, dict(known), facts, facts.get("project"))
+        return _SessionWriter(found["id"], last, dict(known), facts, facts.get("project"), facts.get("program"))
     facts = {"session_id": turn.session_id}
     document_id = documents.add_document(
         change,
@@ -204,6 +209,23 @@ def title_of(text: str) -> str:
     """The first line of a text, shortened."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
+
+
+def refile(change: Change, owner: Owner, target: Owner, session_id: str, project: str, file: str, size: int) -> None:
+    """Give an indexed session to another agent, or the same one, and set its project, as `Transcripts.move` did."""
+    found = _session(change, owner, session_id)
+    change.run("forget_mark", agent_id=owner.id, file=file)
+    if found is None:
+        return
+    if owner.id != target.id and _session(change, target, session_id):
+        documents.remove_document(change, found["id"])  # the new file was indexed before this was done
+        return
+    data = {**orjson.loads(found["data"]), "project": project}
+    name = native_id(target.id, session_id)
+    change.run("refile_session", id=found["id"], native_id=name, agent_id=target.id)
+    change.run("refile_turns", document_id=found["id"], author=target.slug, author_id=target.id)
+    documents.set_project(change, "sessions", found["id"], data)
+    change.run("move_mark", agent_id=target.id, file=file, bytes=size)
 
 
 def forget(change: Change, owner: Owner, session_id: str, file: str) -> bool:
@@ -236,6 +258,29 @@ def _rows(read: Reader, document_id: int) -> list[Row]:
 
 def _session(read: Reader, owner: Owner, session_id: str) -> Row | None:
     return read.one("session_document", native_id=native_id(owner.id, session_id))
+
+
+def recorded_by(read: Reader, session_id: str, agent_ids: list[str]) -> str | None:
+    """Which of these agents a session was recorded for."""
+    names = {native_id(agent_id, session_id): agent_id for agent_id in agent_ids}
+    row = read.one("session_of_agents", native_ids=orjson.dumps(list(names)).decode()) if names else None
+    return names[row["native_id"]] if row else None
+
+
+@dataclass(frozen=True, slots=True)
+class FiledSession:
+    """Where a session is filed. Without a program, it was recorded by an earlier version or through a door."""
+
+    agent_id: str
+    session_id: str
+    project: str
+    program: str
+
+
+def filed(read: Reader, agent_id: str | None = None) -> list[FiledSession]:
+    """Where the sessions of an agent, or of all agents, are filed."""
+    rows = [(row["agent_id"], orjson.loads(row["data"])) for row in read.all("filed_sessions", agent_id=agent_id)]
+    return [FiledSession(id, one["session_id"], one.get("project") or "", one.get("program") or "") for id, one in rows]
 
 
 def is_known(read: Reader, owner: Owner, session_id: str) -> bool:
@@ -298,6 +343,7 @@ def list_sessions(
             agent_id=row["agent_id"],
             agent=row["agent"],
             project=facts.get("project"),
+            program=facts.get("program") or row["client"] or None,
             title=row["title"],
             turns=row["turns"],
             created_at=instant(row["created_at"]),

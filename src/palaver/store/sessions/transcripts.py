@@ -16,7 +16,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -100,7 +100,8 @@ class Transcripts:
         if card.exists():
             return
         make_folder(folder)
-        data = orjson.dumps({"id": owner.id, "slug": owner.slug, "name": owner.name})
+        known = {name: value for name, value in asdict(owner).items() if value}
+        data = orjson.dumps({"id": owner.id, "slug": owner.slug, "name": owner.name} | known)
         draft = folder / f".agent.{uuid4().hex}"  # other processes may write it at the same time
         _write_synced(draft, data, os.O_TRUNC)
         os.replace(draft, card)
@@ -123,6 +124,33 @@ class Transcripts:
             path.unlink(missing_ok=True)
             _aside(path).unlink(missing_ok=True)
         sync_folder(path.parent)
+
+    def move(self, owner: Owner, target: Owner, session_id: str, project: str) -> int:
+        """Give a session to another agent, or the same one, and set its project. Returns the size of the new file.
+
+        The new file is on disk before the old one is deleted. After a crash in between, both have the turns.
+        """
+        old, new = self.path(owner, session_id), self.path(target, session_id)
+        self.write_owner(target)
+        with _locked(old):
+            turns = [line.turn for line in self.lines(Transcript(owner, old)) if line.turn]
+            known = set() if old == new else self.turn_ids(Transcript(target, new))
+            lines = [
+                _line(replace(turn, agent_id=target.id, project=project if turn.project else None), turn.recorded_at)
+                for turn in turns
+                if turn.id not in known
+            ]
+            if old == new:
+                draft = old.with_suffix(".draft")
+                _write_synced(draft, b"".join(lines), os.O_TRUNC)
+                os.replace(draft, old)
+            else:
+                with _locked(new) as file:
+                    _write_whole(file, b"".join(lines))
+                old.unlink(missing_ok=True)
+                sync_folder(new.parent)
+            sync_folder(old.parent)
+        return new.stat().st_size
 
     def take_back(self, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
         """Invalidate these turns as recorded so far. They can be recorded again."""
@@ -327,7 +355,8 @@ def _tombstones(raw: bytes) -> _Tombstones:
 def _owner_of_card(folder: Path) -> Owner | None:
     try:
         data = orjson.loads((folder / "agent.json").read_bytes())
-        return Owner(_text(data["id"]), _text(data["slug"]), _text(data["name"]))
+        more = {name: _text(data[name]) for name in ("program", "project", "owner") if name in data}
+        return Owner(_text(data["id"]), _text(data["slug"]), _text(data["name"]), **more)
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return None
 
@@ -355,6 +384,7 @@ def _line(turn: Turn, at: datetime) -> bytes:
             "ts": turn.ts,
             "recorded_at": at,
             **({"project": turn.project} if turn.project else {}),
+            **({"program": turn.program} if turn.program else {}),
             **({"tool": turn.tool} if turn.tool else {}),
         },
         option=_OPTIONS,
@@ -377,6 +407,7 @@ def _read(raw: bytes, end: int, owner: Owner, tombstones: _Tombstones) -> Line:
             ts=ts,
             recorded_at=parse(data.get("recorded_at") or data["ts"]),
             project=_text(project) if isinstance(project := data.get("project"), str) and project else None,
+            program=_text(program) if isinstance(program := data.get("program"), str) and program else None,
             tool=tool_facts(data.get("tool")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

@@ -37,13 +37,8 @@ WHERE id = :id;
 -- name: rename_agent  change the display name
 UPDATE agents SET display_name = :display_name WHERE id = :id;
 
--- name: agents_of_client  agents of one client program, the latest first
-SELECT * FROM agents WHERE client = :client ORDER BY last_heartbeat DESC, id;
-
--- name: active_agents_of_client  agents of a client program that were active lately
-SELECT * FROM agents
-WHERE client = :client AND last_heartbeat >= :since AND is_released = :is_released
-ORDER BY last_heartbeat DESC, id LIMIT 2;
+-- name: agents_of_client  the agents of an owner in one client program, the oldest first
+SELECT * FROM agents WHERE client = :client AND owner = :owner ORDER BY registered_at, id;
 
 -- name: set_agent_client  the program and project of an agent's last connection
 UPDATE agents SET client = :client, project = :project WHERE id = :id;

@@ -25,6 +25,9 @@ WHERE document_id = :document_id AND native_id = :native_id;
 SELECT id, position, native_id, role, text, created_at, data FROM passages
 WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :limit;
 
+-- name: whole_passages_of_document  all passages of a document with all columns
+SELECT * FROM passages WHERE document_id = :document_id ORDER BY position;
+
 -- name: outline_of_document  the beginnings of all passages of a document
 SELECT position, native_id, role, substr(text, 1, 300) AS start, length(text) AS length, created_at, data FROM passages
 WHERE document_id = :document_id AND position > 0 ORDER BY position;
@@ -41,6 +44,16 @@ LIMIT 1000;
 
 -- name: set_session_data  set the project of a session
 UPDATE documents SET data = :data WHERE id = :id;
+
+-- name: filed_sessions  the agent and the data of the sessions of an agent, or of all agents
+SELECT agent_id, data FROM documents
+WHERE source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR agent_id = :agent_id) ORDER BY id;
+
+-- name: refile_session  give a session to an agent
+UPDATE documents SET native_id = :native_id, agent_id = :agent_id WHERE id = :id;
+
+-- name: refile_turns  give the turns of a session to an agent
+UPDATE passages SET author = :author, author_id = :author_id WHERE document_id = :document_id;
 
 -- name: retitle_session  set the title of a session
 UPDATE documents SET title = :title WHERE id = :id;

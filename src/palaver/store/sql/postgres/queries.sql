@@ -233,8 +233,12 @@ LIMIT :limit;
 SELECT id, text FROM passages
 WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
+-- name: session_of_agents  the first session with one of these ids
+SELECT native_id FROM documents
+WHERE source = 'sessions' AND native_id IN (SELECT jsonb_array_elements_text(CAST(:native_ids AS jsonb))) ORDER BY created_at, id LIMIT 1;
+
 -- name: sessions_of_agent  sessions, the latest first
-SELECT d.id, d.native_id, d.title, d.agent_id, a.name AS agent, d.created_at, d.modified_at, d.data,
+SELECT d.id, d.native_id, d.title, d.agent_id, a.name AS agent, a.client, d.created_at, d.modified_at, d.data,
        (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS turns
 FROM documents d LEFT JOIN agents a ON a.id = d.agent_id
 WHERE d.source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR d.agent_id = :agent_id)
@@ -260,6 +264,9 @@ WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('sessions', 'ar
   AND (CAST(d.data AS jsonb) ->> 'project') <> '' AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
 GROUP BY 1, 2
 ORDER BY 1, 2;
+
+-- name: conversations_of_project  imported conversations of a project
+SELECT id, data FROM documents WHERE source = 'archive' AND (CAST(data AS jsonb) ->> 'project') = :project ORDER BY id LIMIT :limit;
 
 -- name: projects  the projects of a source
 SELECT DISTINCT (CAST(d.data AS jsonb) ->> 'project') AS project FROM documents d WHERE d.source = :source;

@@ -1,0 +1,108 @@
+"""Carry over what palaver 0.2 filed by path and by program: sessions go to the agents of their projects.
+
+0.2 recorded all sessions of a program for one agent, `claude-code`, and named projects by their folders. It can be
+stopped at any time and goes on at the next start. When nothing is left, it only reads the list of projects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from functools import partial
+
+from palaver.model.people import PROGRAM_TITLES, Caller, Client, program_of, title_of
+from palaver.model.projects import project_of, same_project
+from palaver.model.sessions import Owner
+from palaver.operations.client_agents import agent_for
+from palaver.store.bus import agents
+from palaver.store.engines.database import Change, Reader
+from palaver.store.library import archive, documents
+from palaver.store.sessions import sessions
+from palaver.store.sessions.sessions import FiledSession
+from palaver.store.workspaces import Workspace
+
+RECORDED_NAMES = frozenset({*PROGRAM_TITLES, "gemini"})
+"""The agents that 0.2 recorded for."""
+MACHINE_USER = Caller(kind="human", name="human")
+
+log = logging.getLogger("palaver")
+
+
+async def carry_over(here: Workspace) -> int:
+    """Move sessions to the agents of their projects. Returns how many were moved."""
+    if not here.settings.sessions_index:
+        return 0
+    async with here.carrying_over:
+        known = await here.read(_projects)
+        renamed = await asyncio.to_thread(_renamed, known, is_here=here.settings.is_loopback)
+        waiting = await here.read(partial(_waiting, renamed=renamed))
+        if not waiting and not renamed:
+            return 0
+        await here.change(partial(_correct_agents, renamed=renamed))
+        for number, filed in enumerate(waiting, 1):
+            await _move(here, filed, renamed.get(filed.project, filed.project))
+            if number % 100 == 0:
+                log.warning("%d of %d sessions were moved to the agents of their projects", number, len(waiting))
+        for old, new in renamed.items():
+            while await here.change(partial(archive.rename_project, old=old, new=new, limit=10)):
+                pass
+    if waiting:
+        log.warning("sessions of earlier versions that were moved to the agents of their projects: %d", len(waiting))
+    return len(waiting)
+
+
+def _projects(read: Reader) -> set[str]:
+    found = {row for source in ("sessions", "archive") for row in documents.projects(read, source)}
+    return found | {agent.project for agent in agents.everyone(read) if agent.project}
+
+
+def _renamed(projects: set[str], *, is_here: bool) -> dict[str, str]:
+    """The projects that have another name now than their folder."""
+    found = {old: project_of(old) for old in projects if is_here and os.path.isabs(old)}
+    return {old: new for old, new in found.items() if new != old}
+
+
+def _waiting(read: Reader, renamed: dict[str, str]) -> list[FiledSession]:
+    """The sessions that are not with the agent of their project, or have the old name of a project."""
+    found = [one for one in sessions.filed(read) if one.project in renamed] if renamed else []
+    seen = {(one.agent_id, one.session_id) for one in found}
+    for agent in agents.everyone(read):
+        if agent.slug in RECORDED_NAMES and not agent.owner:
+            found += [
+                one
+                for one in sessions.filed(read, agent.id)
+                if one.project and not one.program and not same_project(one.project, agent.project)
+                if (one.agent_id, one.session_id) not in seen
+            ]
+    return found
+
+
+def _correct_agents(change: Change, renamed: dict[str, str]) -> None:
+    """Agents get the new names of their projects, and those that were only recorded get their program."""
+    for agent in agents.everyone(change):
+        is_recorded = agent.slug in RECORDED_NAMES and not agent.owner
+        program = agent.client or (program_of(agent.slug) if is_recorded else "")
+        project = renamed.get(agent.project or "", agent.project or "")
+        if (program, project) != (agent.client or "", agent.project or ""):
+            agents.set_client(change, agent, program, project)
+
+
+async def _move(here: Workspace, filed: FiledSession, project: str) -> None:
+    def decide(change: Change) -> tuple[Owner, Owner] | None:
+        agent = agents.find(change, filed.agent_id)
+        if agent is None:
+            return None
+        if agent.slug not in RECORDED_NAMES or agent.owner or filed.program or not agent.client:
+            return Owner.of(agent), Owner.of(agent)
+        client = Client(agent.client, title_of(agent.client, None), project)
+        return Owner.of(agent), Owner.of(agent_for(change, MACHINE_USER, client, "", is_at_work=False))
+
+    decided = await here.change(decide)
+    if decided is None:
+        return
+    owner, target = decided
+    size = await asyncio.to_thread(here.transcripts.move, owner, target, filed.session_id, project)
+    file = here.transcripts.path(target, filed.session_id).name  # it depends on the session alone
+    refile = partial(sessions.refile, owner=owner, target=target, session_id=filed.session_id, project=project)
+    await here.change(partial(refile, file=file, size=size))
