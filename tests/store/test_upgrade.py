@@ -145,6 +145,7 @@ def as_of(rows: Rows, step: int) -> Rows:
         kept["passages"] = [{name: row[name] for name in row if name != "checksum"} for row in kept["passages"]]
     if step < OWNERS:
         kept["agents"] = [{name: row[name] for name in row if name != "owner"} for row in kept["agents"]]
+        kept["agent_connections"] = []
     if step < IDENTITY:
         newer = ("client", "project", "is_released")
         kept["agents"] = [{name: row[name] for name in row if name not in newer} for row in kept["agents"]]

@@ -5,11 +5,13 @@ With a token, only the token decides. On an open server the caller is the first 
 1. the one it names with agent_id and token, or with a reply_token;
 2. the one named by the address (?agent=), PALAVER_AGENT or --agent;
 3. the one this connection became by bus_connect;
-4. for stateless clients on a loopback server: the only agent of the same client program in the last hour.
+4. on a loopback server, the only agent of the same client program and project that a hook announced in the last hour;
+   for stateless clients also one that no hook announced.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -44,7 +46,7 @@ def resolve(read: Reader, caller: Caller, said: Credentials, *, may_assume: bool
     """The caller with the agent it acts as in this call."""
     if caller.is_authenticated:
         must_be_itself(read, caller, said)
-        return caller
+        return _in_its_project(read, caller)
     if said.agent_id and said.token:
         return _acting_as(caller, agents.must_prove(read, said.agent_id, said.token).id)
     if said.reply_token and (agent_id := agents.agent_of_reply(read, said.reply_token)):
@@ -56,17 +58,31 @@ def resolve(read: Reader, caller: Caller, said: Credentials, *, may_assume: bool
     elif session.key and (session.agent_id is None or session.is_shared):
         session.agent_id = agents.connected_as(read, session.key) or session.agent_id
     is_known = session.agent_id or session.slug
-    if is_known or not (may_assume and caller.client.is_stateless and read.settings.is_loopback):
+    client = caller.client
+    if is_known or not (may_assume and client.program and read.settings.is_loopback):
         return caller
-    if not caller.client.program:
-        return caller
-    found = agents.active_of_client(read, "", caller.client.program, caller.client.project, active_since())
+    find = agents.active_of_client if client.is_stateless else agents.announced_by_hook
+    found = find(read, "", client.program, client.project, active_since())
     return _acting_as(caller, found[0].id, is_assumed=True) if len(found) == 1 else caller
 
 
-def is_settled(session: Session) -> bool:
-    """Whether this process knows the agent of a connection for certain."""
+def is_settled(caller: Caller) -> bool:
+    """Whether this process knows for certain which agent a caller is, and where it works."""
+    if caller.is_authenticated:
+        return caller.agent_id is None or (bool(caller.client.project) and not os.path.isabs(caller.client.project))
+    session = caller.session
     return session.agent_id is not None and not session.slug and not session.is_shared
+
+
+def _in_its_project(read: Reader, caller: Caller) -> Caller:
+    """A caller with the token of an agent, which works in many projects. Its hooks tell in which one it is now. A
+    folder on another machine says nothing by itself."""
+    client = caller.client
+    if caller.agent_id is None or is_settled(caller) or (client.project and read.settings.is_loopback):
+        return caller
+    since = now() - timedelta(days=1)
+    project = agents.reported_project(read, caller.agent_id, client.program, client.project, since)
+    return replace(caller, client=replace(client, project=project))
 
 
 def _acting_as(caller: Caller, agent_id: str, *, is_assumed: bool = False) -> Caller:

@@ -7,7 +7,9 @@ docstring is the description in all faces and in the reference.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import os
 import re
 import typing
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,6 +23,7 @@ from palaver.errors import Forbidden
 from palaver.model.admin import permissions
 from palaver.model.admin.audit import Facts, Kind, signature
 from palaver.model.people import Caller, TokenScope
+from palaver.model.projects import project_of
 from palaver.model.requests import Request
 from palaver.store.engines.database import Change, Reader, SearchReader
 from palaver.store.workspaces import Workspace
@@ -178,6 +181,7 @@ class Operation:
     async def _perform(self, workspace: Workspace, caller: Caller, request: Request) -> Any:
         if self.before:
             await self.before(workspace)
+        request = await _with_project(workspace, request)
         match self.kind:
             case "read":
                 return await workspace.read(lambda read: self.work(read, caller, request), READ_SECONDS)
@@ -187,6 +191,16 @@ class Operation:
                 return await workspace.change(lambda change: self.work(change, caller, request))
             case "wait":
                 return await cast(Awaitable[Any], self.work(workspace, caller, request))
+
+
+async def _with_project(workspace: Workspace, request: Request) -> Request:
+    """The request with its project in place of a folder. A folder on another machine is not looked at."""
+    folder = getattr(request, "project", None)
+    if not isinstance(folder, str) or not os.path.isabs(folder):
+        return request
+    project = await asyncio.to_thread(project_of, folder, is_here=workspace.settings.is_loopback)
+    told = {"folder": folder} if "folder" in type(request).model_fields else {}
+    return request.model_copy(update={"project": project, **told})
 
 
 def ids_in(request: Request) -> Facts:

@@ -30,12 +30,15 @@ from palaver.doors.mcp.connection import (
 )
 from palaver.errors import Invalid, NotFound, PalaverError
 from palaver.model.people import Caller, Client, program_of, title_of
+from palaver.model.projects import project_of
 from palaver.operations import toolsets
 from palaver.operations.bus import agent_prompts, resources
 from palaver.settings import Settings
 
 PROGRESS_SECONDS = 5.0
 AGENT_HEADER = "x-palaver-agent"
+FOLDER_HEADER = "palaver-folder"
+"""The folder or project that the client works in."""
 RESEARCH_CLIENT = "openai-mcp"
 """Beginning of the client name of ChatGPT connectors, which need the tools search and fetch."""
 INSTRUCTIONS = (
@@ -83,8 +86,11 @@ class McpRequests:
         params = ctx.session.client_params
         info = params.client_info if params else None
         project = self._project
-        if request is not None:  # the project in the URL, or the first root of the client
-            project = query_of(ctx).get("project", "") or ctx.session._connection.state.get(ROOT, "")
+        if request is not None:  # the project in the URL or in a header, or the first root of the client
+            given = query_of(ctx).get("project") or request.headers.get(FOLDER_HEADER)
+            folder = given or ctx.session._connection.state.get(ROOT, "")
+            is_here = self._settings.is_loopback
+            project = await asyncio.to_thread(project_of, folder, is_here=is_here) if folder else ""
         client = Client(
             program=program_of(info.name) if info else "",
             title=title_of(info.name, info.title) if info else "",
@@ -125,7 +131,7 @@ class McpRequests:
         return types.ListToolsResult(tools=found)
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        if params.name == "bus_connect":
+        if tools.needs_project(params.name):
             await learn_project(ctx)
         requester, full = await self._requester_of(ctx), wants_full(query_of(ctx), self._settings)
         calling = asyncio.create_task(tools.call(requester, params.name, params.arguments or {}, full=full))

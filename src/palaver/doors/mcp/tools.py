@@ -187,8 +187,7 @@ async def _resolve(requester: Requester, operation: Operation, given: dict[str, 
     if "agent_id" not in known and said.agent_id and not said.token:
         await requester.workspace.read(lambda read: identity.prove_agent(read, caller, said.agent_id, None))
     names_itself = said.reply_token or (said.agent_id and said.token)
-    is_settled = caller.is_authenticated or identity.is_settled(caller.session)
-    if is_settled and not names_itself:
+    if identity.is_settled(caller) and not names_itself:
         return caller
     return await requester.workspace.read(
         lambda read: identity.resolve(read, caller, said, may_assume=not decides_itself)
@@ -203,6 +202,12 @@ def _error_result(tool: Tool, problem: PalaverError, *, full: bool) -> types.Cal
     if not full:
         problem.facts = compact.compact_facts(problem.facts)
     return text_result(encode(problem.as_tool_result()).decode(), is_error=True)
+
+
+def needs_project(name: str) -> bool:
+    """Whether the answer of a tool depends on where the client works."""
+    operation, tool = find_tool(name)
+    return tool.acts or operation.name == "connect"
 
 
 def find_tool(name: str) -> tuple[Operation, Tool]:

@@ -12,7 +12,6 @@ from palaver.model import visibility
 from palaver.model.events import agent_online
 from palaver.model.messages import Message, Status
 from palaver.model.people import Agent, Caller
-from palaver.model.projects import project_of
 from palaver.model.requests import Id, NoArguments, Project, Seq, Text, clamp
 from palaver.operations import identity
 from palaver.operations.bus.agents import AgentDescription, register_new
@@ -104,7 +103,6 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
     if not request.thread_name.strip():
         raise Refused("thread_name must not be empty.")
     if project := request.project or caller.client.project:
-        project = project_of(project, is_here=change.settings.is_loopback)
         caller = replace(caller, client=replace(caller.client, project=project))
     agent, token = _connecting_agent(change, caller, request, request.agent_id, request.token)
     opening = CreateThread(topic=request.thread_name, system_prompt=request.system_prompt, template=request.template)

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from palaver.model import visibility
 from palaver.model.people import Agent, Caller
-from palaver.model.projects import project_of
 from palaver.model.requests import NoArguments, Project, Request, Seq, Time, clamp
 from palaver.model.times import parse
 from palaver.operations import identity
@@ -79,8 +78,6 @@ async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> Ca
     agent, token = await _reading_agent(workspace, caller)
     reader = reader_of(caller, agent)
     project = request.project or caller.client.project or (agent.project if agent else None)
-    if project:
-        project = project_of(project, is_here=workspace.settings.is_loopback)
     since = parse(request.since) if request.since else None
     found = await workspace.read(lambda read: collect(read, caller, reader, since=since, project=project))
     news = found.news

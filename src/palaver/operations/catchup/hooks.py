@@ -14,7 +14,6 @@ from palaver.model import visibility
 from palaver.model.events import agent_online
 from palaver.model.people import Agent, Caller, Client, Session, program_of, title_of
 from palaver.model.project_file import read_project_file
-from palaver.model.projects import project_of
 from palaver.model.requests import Id, Line, NotBlank, Project, Request, Text, clamp
 from palaver.operations.bus.messages import mark_active
 from palaver.operations.catchup import briefing
@@ -51,7 +50,9 @@ class HookEvent(Request):
     session: Id
     """Id of the client's session."""
     project: Project | None = None
-    """Folder that the client works in."""
+    """Folder that the client works in, or its project."""
+    folder: Project | None = None
+    """Folder that the client works in, if `project` is not a folder."""
     pid: Annotated[int, clamp(0, 2**31)] | None = None
     """Process id of the client, if it runs on the same machine."""
     prompt: Text | None = None
@@ -70,7 +71,7 @@ class HookAnswer:
 async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) -> HookAnswer:
     """Report an event of a coding agent. Returns the text that the agent should read."""
     await workspace.store_read_marks()
-    project = request.project and project_of(request.project, is_here=workspace.settings.is_loopback)
+    project = request.project
     client = Client(program_of(request.client), title_of(request.client, None), project or "")
     caller = replace(caller, kind="agent", client=client, session=Session())
     if request.event == "session-end":
@@ -93,8 +94,8 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
 
 def _has_recall(workspace: Workspace, request: HookEvent) -> bool:
     """Whether the project of the client allows evidence in prompts. It is asked where its folder is."""
-    is_here = workspace.settings.is_loopback and request.project
-    return not is_here or read_project_file(request.project or "").has_recall
+    is_here = workspace.settings.is_loopback and request.folder
+    return not is_here or read_project_file(request.folder or "").has_recall
 
 
 def typed_part(prompt: str) -> str:
@@ -110,7 +111,9 @@ def _agent_of_session(change: Change, caller: Caller, request: HookEvent) -> tup
     if known is not None and known[1] == agent.id:
         mark_active(change, agent, request.event)
         return agent, False
-    agents.bind_connection(change, agents.hook_key(request.session, request.pid), agent)
+    client, folder = caller.client, request.folder or ""
+    key = agents.hook_key(request.session, request.pid)
+    agents.bind_connection(change, key, agent, client.program, client.project, folder)
     if agents.touch(change, agent, request.event):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return agent, True

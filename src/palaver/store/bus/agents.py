@@ -292,10 +292,20 @@ def announced_by_hook(read: Reader, owner: str, client: str, project: str, activ
     return found
 
 
-def bind_connection(change: Change, key: str, agent: Agent) -> None:
+def bind_connection(
+    change: Change, key: str, agent: Agent, program: str = "", project: str = "", folder: str = ""
+) -> None:
     """Store the agent of a connection, and forget connections that were not used for a long time."""
-    change.run("bind_connection", id_hash=key, agent_id=agent.id, at=micros(now()))
+    place = {"program": program, "project": project, "folder": folder}
+    change.run("bind_connection", id_hash=key, agent_id=agent.id, at=micros(now()), **place)
     change.run("forget_old_connections", before=micros(now() - CONNECTIONS_KEPT))
+
+
+def reported_project(read: Reader, agent_id: str, program: str, folder: str, since: datetime) -> str:
+    """The project that the hooks of an agent's program report: of this folder, else the only one; '' if unknown."""
+    rows = read.all("reported_projects", agent_id=agent_id, program=program, since=micros(since))
+    found = {row["project"] for row in rows if not folder or row["folder"] == folder}
+    return found.pop() if len(found) == 1 else ""
 
 
 def connected_as(read: Reader, key: str) -> str | None:

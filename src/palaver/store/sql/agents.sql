@@ -62,8 +62,14 @@ DELETE FROM agent_secrets WHERE agent_id = :agent_id AND token_hash NOT IN (
 SELECT 1 AS found FROM agent_secrets WHERE agent_id = :agent_id AND token_hash = :token_hash;
 
 -- name: bind_connection  store the agent of a connection
-INSERT INTO agent_connections (id_hash, agent_id, used_at) VALUES (:id_hash, :agent_id, :at)
-ON CONFLICT (id_hash) DO UPDATE SET agent_id = excluded.agent_id, used_at = excluded.used_at;
+INSERT INTO agent_connections (id_hash, agent_id, used_at, program, project, folder)
+VALUES (:id_hash, :agent_id, :at, :program, :project, :folder)
+ON CONFLICT (id_hash) DO UPDATE SET agent_id = excluded.agent_id, used_at = excluded.used_at,
+    program = excluded.program, project = excluded.project, folder = excluded.folder;
+
+-- name: reported_projects  where the hooks of an agent's clients say that they work
+SELECT DISTINCT project, folder FROM agent_connections
+WHERE agent_id = :agent_id AND program = :program AND project <> '' AND used_at >= :since;
 
 -- name: connected_agent  the agent of a connection
 SELECT agent_id FROM agent_connections WHERE id_hash = :id_hash;
