@@ -38,7 +38,7 @@ TOOL_OUTPUT_HELP = "How much of the tool calls of coding agents to keep. [defaul
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATH…]", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Stop when all existing files have been read.")
-@click.option("--agent", metavar="NAME", help="Agent that gets the sessions. [default: the name of the program]")
+@click.option("--agent", metavar="NAME", help="Agent that gets the sessions. [default: the program in its project]")
 @click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
 @click.option("--token", metavar="TOKEN", help="Token for the server. Better set PALAVER_TOKEN: others see options.")
 @click.option("--quiet", is_flag=True, help="Do not print progress.")
@@ -56,14 +56,14 @@ def watch(
 
     PATH is a file or a folder. The default is the session folders of Claude Code, Codex, Gemini CLI, opencode, GitHub
     Copilot CLI and Cline (CLAUDE_CONFIG_DIR, CODEX_HOME, GEMINI_CLI_HOME and COPILOT_HOME are honoured). The turns
-    become sessions of the agents 'claude-code', 'codex', 'gemini', 'opencode', 'copilot' and 'cline', and 'palaver
-    conversation search' finds them. A later run continues where this one stopped. Sessions that the programs delete
-    are kept.
+    become sessions of the program's agent in the project, such as 'claude-code-exporter', and 'palaver conversation
+    search claude-code WORDS' finds them. A later run continues where this one stopped. Sessions that the programs
+    delete are kept.
 
     With --url or PALAVER_URL the turns go to a server, each once. While the server cannot be reached, the command
     waits and tries again. It remembers in PALAVER_HOME what was sent.
 
-    Each session keeps its project: the git repository it ran in. Text is recorded unchanged. --tool-output says how
+    Each session keeps its project: the address of its repository, or its folder. Text is recorded unchanged. --tool-output says how
     much of tool calls is kept. 'short' keeps the tool's name, its shortened arguments, the first and last lines of
     the output, and whole errors. 'full' keeps up to 2,000 characters of a call and 10,000 of its output. 'none' keeps
     neither. Calls of palaver's own tools are left out.
