@@ -143,6 +143,12 @@ class Settings:
         also=("CONVERSATION_DB", "ORIGIN_CONVERSATION_DB"),
     )
     recall: bool = setting(False, "Hooks add evidence from memory to each prompt of a coding agent.", _switch)
+    sharing: str = setting(
+        "person",
+        "Whose sessions agents read besides their own, unless the workspace has its own setting: agent (nobody's), "
+        "person (their owner's agents in the same project) or project (everybody's in the same project).",
+        _one_of("agent", "person", "project"),
+    )
     sessions_index: bool = setting(True, "Index agent sessions for search.", _switch)
     profile: str = setting(
         "",

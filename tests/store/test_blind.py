@@ -12,14 +12,14 @@ from palaver.model.sessions import Turn
 from palaver.model.times import micros, now
 from palaver.operations.sessions.owners import owner_or_new
 from palaver.operations.sessions.recording import append
-from palaver.search.scope import readable_scopes
 from palaver.store.engines.database import Reader, Scope
+from palaver.store.library import documents
 from palaver.store.search import found_passages
 from palaver.text.query import Phrase
 
 HUMAN_ONLY = {"visibility": "human_only"}
 AGENT = Caller(kind="agent")
-(BLIND,) = readable_scopes(AGENT, [Scope(("bus",), titles=False)])
+BLIND = Scope(("bus",), titles=False, without=(documents.HUMAN_ONLY,), is_blind=True)
 
 
 async def fill(bus: Bus, hidden: int) -> None:
@@ -73,5 +73,5 @@ async def test_sessions_of_others_do_not_take_the_place_of_a_title(bus: Bus, mon
     owner = await bus.here.change(lambda change: owner_or_new(change, HUMAN, "bot"))
     turn = Turn("1", "s", owner.id, "user", "The plan", now(), now())  # it becomes the title
     await append(bus.here, owner, "s", [turn])
-    found = await bus.here.read(lambda read: found_passages.documents_with_title(read, "the plan", sessions_of=""))
+    found = await bus.here.read(lambda read: found_passages.documents_with_title(read, "the plan", groups="[]"))
     assert [one.source for one in found] == ["bus"]

@@ -15,6 +15,7 @@ from palaver.operations.sessions.recording import append, take_back
 from palaver.operations.sessions.session_index import reindex, verify
 from palaver.search import match
 from palaver.search.match import match_turns
+from palaver.search.scope import own_scopes
 from palaver.store.engines import bm25
 from palaver.store.engines.database import Scope
 from palaver.store.sessions import sessions
@@ -38,13 +39,13 @@ async def test_turns_that_were_taken_back_are_gone_until_they_are_recorded_again
     await append(here, owner, "s", [turn(owner, "1", "ivy"), turn(owner, "2", "ivy oak"), turn(owner, "3", "elm")])
     await take_back(here, owner, "s", {"1", "2"})
     assert (await found(bus, "ivy"), await found(bus, "elm")) == ([], ["3"])
-    assert [one.title for one in await here.read(lambda read: sessions.list_sessions(read, owner.id, 9, 0))] == ["elm"]
+    assert [one.title for one in await here.read(lambda read: sessions.list_sessions(read, None, 9, 0))] == ["elm"]
     await append(here, owner, "s", [turn(owner, "2", "ivy oak")])
     assert await found(bus, "ivy") == ["2"]
     await reindex(here)
     assert await found(bus, "ivy") == ["2"]
     await take_back(here, owner, "s", {"2", "3"})
-    assert await here.read(lambda read: sessions.list_sessions(read, owner.id, 9, 0)) == []
+    assert await here.read(lambda read: sessions.list_sessions(read, None, 9, 0)) == []
     assert all(difference.is_fine for difference in await verify(here))
 
 
@@ -64,7 +65,9 @@ async def test_a_search_for_turns_tells_if_only_the_newest_were_ranked(bus: Bus,
     await append(bus.here, owner, "s", [turn(owner, str(n), f"ivy oak number{n}") for n in range(9)])
 
     async def hint(words: str) -> str | None:
-        return (await bus.here.read(lambda read: searching.find(read, words, 2, agent_id=owner.id))).hint
+        return (
+            await bus.here.read(lambda read: searching.find(read, words, 2, None, own_scopes(read, [owner.id], ""), []))
+        ).hint
 
     assert await hint("ivy") == await hint("ivy oak") == await hint("oak ivy")
     assert "newest" in (await hint("ivy") or "")

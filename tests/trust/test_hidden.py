@@ -143,12 +143,15 @@ def _world(server: Any, name: str, hidden: str, crowd: Crowd = NOBODY) -> World:
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{8,40}\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?[.\d]*(Z|\+00:00)?")
+_OUT_OF_REACH = re.compile(r" \d+ sessions? of others (is|are) out of your reach: sharing is '\w+'\.")
 _TOKEN = re.compile(r'("reply_token": ?")[^"]+')
 
 
 def alike(world: World, answer: str) -> str:
-    """An answer without what is never the same: ids are numbered in the order they come in, times are all one."""
+    """An answer without what is never the same: ids are numbered in the order they come in, times are all one. An
+    empty answer may tell how many sessions are out of reach, whatever was asked."""
     numbers: dict[str, str] = {}
+    answer = _OUT_OF_REACH.sub("", answer)
     text = _TIME.sub("TIME", _TOKEN.sub(r"\1", answer)).replace(world.name, "WORLD")
     return _ID.sub(lambda found: numbers.setdefault(found[0], f"ID{len(numbers)}"), text)
 

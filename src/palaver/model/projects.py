@@ -17,6 +17,9 @@ from palaver.model.project_file import read_project_file
 LONGEST = 1000
 """Maximum characters of a project's path. A longer one is cut."""
 
+EVERY_PROJECT = "*"
+"""The value of a project filter that leaves nothing out."""
+
 _WORKTREE_OF_CLAUDE = re.compile(r"(?P<repository>.+?)[/\\]\.claude[/\\]worktrees[/\\][^/\\]+(?:[/\\].*)?")
 _WORKTREE = re.compile(r"(?P<common>.+)[/\\]worktrees[/\\][^/\\]+[/\\]?")
 _SUBMODULE = re.compile(r"(?P<whole>.+?)[/\\]\.git[/\\]modules[/\\].+")

@@ -1,17 +1,19 @@
 """Visibility: all rules for masking and ownership. They depend on the caller, never on the door it uses.
 
-People see everything in their workspace. Agents do not read human-only messages, and see only their own sessions.
+People see everything in their workspace. Agents do not read human-only messages. Which sessions they read is a setting
+of the workspace: see `SessionReach`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from palaver.errors import Forbidden
 from palaver.model.messages import Edit, Message
 from palaver.model.people import Agent, Caller
+from palaver.model.projects import same_project
 from palaver.model.search import FoundPassage
 
 HIDDEN = "[human-only content hidden]"
@@ -120,10 +122,54 @@ def must_be_creator(caller: Caller, created_by: str | None) -> None:
 
 # Sessions
 
+Sharing = Literal["agent", "person", "project"]
+"""Whose sessions an agent reads besides its own: no others, those of its owner's agents in its project, or everybody's
+in its project."""
 
-def may_open(caller: Caller, at: FoundPassage) -> bool:
-    """Whether the caller may open a search result: agents do not open sessions of other agents."""
-    return sees_everything(caller) or at.source != "sessions" or at.agent_id == caller.acting_agent
+
+@dataclass(frozen=True, slots=True)
+class SessionReach:
+    """The sessions that a caller may read: those of its `own` agents in every project, and those of `others` in its
+    project. The project of a session decides, because one agent may work in many."""
+
+    is_everything: bool = False
+    project: str = ""
+    """The project that the caller works on; '' if unknown."""
+    own: frozenset[str] = frozenset()
+    """The caller's agent and the other instances of its program: same owner, same program."""
+    others: frozenset[str] | None = frozenset()
+    """Agents. None: everybody."""
+
+    def includes(self, agent_id: str | None, project: str | None) -> bool:
+        """Whether the caller may read the sessions of this agent in this project."""
+        if self.is_everything or agent_id in self.own:
+            return True
+        return (self.others is None or agent_id in self.others) and same_project(project, self.project)
+
+    def may_open(self, at: FoundPassage) -> bool:
+        return at.source != "sessions" or self.includes(at.agent_id, at.facts.get("project"))
+
+
+EVERYTHING = SessionReach(is_everything=True)
+
+
+def session_reach(caller: Caller, agent: Agent | None, level: Sharing, owned: Mapping[str, str]) -> SessionReach:
+    """What a caller that acts as this agent may read. `owned` has the agents of its owner with their programs."""
+    project = caller.client.project or (agent.project if agent else None) or ""
+    if sees_everything(caller):
+        return SessionReach(is_everything=True, project=project)
+    program = (agent.client if agent else None) or caller.client.program
+    own = {id for id, other in owned.items() if program and other == program}
+    others = None if level == "project" else frozenset(owned if level == "person" else ())
+    acting = {caller.acting_agent} if caller.acting_agent else set()
+    return SessionReach(project=project, own=frozenset(own | acting), others=others)
+
+
+def owner_of(caller: Caller, agent: Agent | None) -> str:
+    """Whose agent the caller is: the person of its token, itself with a token of its own, else the machine's user."""
+    if caller.is_authenticated:
+        return f"agent:{caller.agent_id}" if caller.agent_id else f"human:{caller.name}"
+    return agent.owner if agent else ""
 
 
 def is_bound(caller: Caller) -> bool:
@@ -131,12 +177,8 @@ def is_bound(caller: Caller) -> bool:
     return caller.is_authenticated and caller.is_agent
 
 
-def only_sessions_of(caller: Caller) -> str | None:
-    """The agent whose sessions alone the caller may list and search; None: those of all agents."""
-    return caller.agent_id if is_bound(caller) else None
-
-
 def must_reach_sessions_of(caller: Caller, agent_id: str | None) -> None:
+    """An agent with a token records and deletes only its own sessions."""
     if is_bound(caller) and agent_id != caller.agent_id:
         raise Forbidden("An agent can access only its own sessions.")
 

@@ -20,6 +20,18 @@ def nothing_found(what: str, filters: Iterable[str] = (), advice: str = "Try oth
     return f"{what} with the filters given ({given}). Leave them out to search everywhere, or try other words."
 
 
+def in_other_projects(count: int) -> str:
+    return f"{_sessions(count)} in other projects {'matches' if count == 1 else 'match'}: pass project: *"
+
+
+def out_of_reach(count: int, level: str) -> str:
+    return f"{_sessions(count)} of others {'is' if count == 1 else 'are'} out of your reach: sharing is '{level}'."
+
+
+def _sessions(count: int) -> str:
+    return f"{count} session{'' if count == 1 else 's'}"
+
+
 def no_more(total: int | None) -> str:
     """A page that begins behind the last result."""
     return f"There are no more results: the search has {total or 0} in all. Begin again with offset 0."

@@ -176,8 +176,8 @@ def _with_title(read: Reader, question: Question, scopes: Sequence[Scope], hits:
     # The engine ignores the case of ASCII letters only, so other titles are looked up in their usual spellings.
     spellings = {title} if title.isascii() else {title, title.lower(), title.title()}
     spellings = spellings if title.isprintable() else set()
-    sessions_of = None if "sessions" in sources else ""
-    titled = [found_passages.documents_with_title(read, spelling, sessions_of) for spelling in spellings]
+    groups = None if "sessions" in sources else "[]"
+    titled = [found_passages.documents_with_title(read, spelling, groups) for spelling in spellings]
     found = {one.id: one for some in titled for one in some}
     ids = [
         passage_id

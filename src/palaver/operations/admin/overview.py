@@ -22,6 +22,7 @@ from palaver.store.admin.check_state import CheckStatus
 from palaver.store.admin.overview import AuthorDays, Day, ProjectDays, Speaker
 from palaver.store.engines.database import Reader
 from palaver.store.library import documents
+from palaver.store.sessions import sharing
 from palaver.store.workspaces import Workspace
 
 SPEAKERS = 12
@@ -38,8 +39,8 @@ class GetOverview(Request):
 @dataclass(frozen=True, slots=True)
 class Overview:
     """Statistics of a workspace. `days` omits days without messages; `documents` counts documents by source. `authors`
-    and `projects` are the most active ones, with their messages by day. For an agent only its own sessions are
-    counted, and `storage_bytes` is null."""
+    and `projects` are the most active ones, with their messages by day. For an agent only sessions that it may
+    read are counted, and `storage_bytes` is null."""
 
     since: str
     days: list[Day]
@@ -72,14 +73,14 @@ def _overview(read: Reader, caller: Caller, request: GetOverview, check: CheckSt
     zone = _zone(request.timezone)
     today = now().astimezone(zone).date()
     days = [today - timedelta(days=ago) for ago in reversed(range(request.days))]
-    whose = overview.SessionOwner(everyone=visibility.sees_everything(caller), agent_id=caller.acting_agent)
+    groups = sharing.readable_groups(read, sharing.reach_of(read, caller))
     return Overview(
         since=days[0].isoformat(),
-        days=overview.per_day(read, days, zone, whose),
-        speakers=overview.speakers(read, overview.start_of(days[0], zone), SPEAKERS, whose),
-        authors=overview.authors(read, days, zone, whose, SPEAKERS),
-        projects=overview.projects(read, days, zone, whose, PROJECTS),
-        documents=overview.documents(read, whose),
+        days=overview.per_day(read, days, zone, groups),
+        speakers=overview.speakers(read, overview.start_of(days[0], zone), SPEAKERS, groups),
+        authors=overview.authors(read, days, zone, groups, SPEAKERS),
+        projects=overview.projects(read, days, zone, groups, PROJECTS),
+        documents=overview.documents(read, groups),
         is_index_complete=documents.is_complete(read),
         storage_bytes=overview.storage_bytes(read) if visibility.sees_everything(caller) else None,
         status=status_of(read, caller, check),

@@ -24,12 +24,13 @@ from palaver.model.requests import (
 )
 from palaver.model.sessions import Owner
 from palaver.model.times import now
+from palaver.model.visibility import EVERYTHING
 from palaver.operations import client_agents, identity
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.operations.sessions.sessions import delete_recorded
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
-from palaver.store.sessions import sessions
+from palaver.store.sessions import sessions, sharing
 from palaver.store.workspaces import Workspace
 
 UNKNOWN_CLIENT = Client()
@@ -263,7 +264,10 @@ async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgen
     )
     owner = Owner.of(agent)
     found = await workspace.read(
-        lambda read: [one.session_id for one in sessions.list_sessions(read, agent.id, 1_000_000, 0)]
+        lambda read: [
+            one.session_id
+            for one in sessions.list_sessions(read, sharing.readable_groups(read, EVERYTHING, agent.id), 1_000_000, 0)
+        ]
     )
     if found and not request.with_sessions:
         raise Conflict(f"'{agent.name}' has {len(found)} recorded sessions. Pass with_sessions to delete them too.")

@@ -12,7 +12,7 @@ from palaver.model.times import now
 from palaver.store.bus import messages, read_marks
 from palaver.store.bus.read_marks import Mention, ThreadReader, UnreadThread
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import sessions
+from palaver.store.sessions import sessions, sharing
 from palaver.text import notable
 
 MENTIONS_LOOK_BACK = timedelta(days=30)
@@ -162,8 +162,8 @@ def item_of(topic: str, message: Message, text: str | None = None, length: int =
 
 def recent_sessions(read: Reader, caller: Caller, project: str, without_session: str | None) -> list[SessionNews]:
     """The last sessions in a project that the caller may see."""
-    owner = visibility.only_sessions_of(caller)
-    found = sessions.list_sessions(read, owner, MOST_SESSIONS + 1, 0, project)
+    groups = sharing.readable_groups(read, sharing.reach_of(read, caller), project=project)
+    found = sessions.list_sessions(read, groups, MOST_SESSIONS + 1, 0)
     news = []
     for session in [one for one in found if one.session_id != without_session][:MOST_SESSIONS]:
         texts = sessions.last_assistant_texts(read, session.agent_id, session.session_id, TURNS_PER_SESSION)

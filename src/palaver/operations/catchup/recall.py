@@ -37,7 +37,7 @@ async def evidence(workspace: Workspace, caller: Caller, prompt: str, session: s
         question = parse(prompt[:LONGEST_PROMPT])
         sources = tuple(name for name in ALL_SOURCES if name != "sessions" or read.settings.sessions_index)
         asking = sessions.scopes_of(read, session, [caller.acting_agent, caller.client.program])
-        scopes = readable_scopes(caller, [Scope(sources, without=asking)])
+        scopes = readable_scopes(read, caller, [Scope(sources, without=asking)], is_project_first=True)
         if not is_answered(question, search(read, question, scopes, "relevance", 1)):
             return ""
         budget = int(max_tokens * PER_TOKEN)

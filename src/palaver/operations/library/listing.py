@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Line, Request, clamp
 from palaver.operations.operation import Command, Route, operation
@@ -14,6 +13,7 @@ from palaver.search.sources import tokens
 from palaver.store.engines.database import Reader
 from palaver.store.library import listing
 from palaver.store.library.listing import Card, Choices, Sort, Wanted
+from palaver.store.sessions import sharing
 
 
 class ListLibrary(Request):
@@ -58,16 +58,16 @@ class LibraryPage:
 )
 def list_library(read: Reader, caller: Caller, request: ListLibrary) -> LibraryPage:
     """List the documents of one source, with filters and an order. Texts are shortened."""
-    agent_id = None
+    groups = None
     if request.source == "sessions":
         must_be_indexed(read)
-        agent_id = visibility.only_sessions_of(caller)
+        groups = sharing.readable_groups(read, sharing.reach_of(read, caller))
     scopes = [tokens.keyword(request.tag)] if request.tag else []
     if request.source == "media" and request.origin:
         scopes.append(tokens.media_type(request.origin))
     wanted = Wanted(
         source=request.source,
-        agent_id=agent_id,
+        groups=groups,
         text=request.text.strip(),
         tag=request.tag,
         origin=request.origin,

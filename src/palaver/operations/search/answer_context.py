@@ -13,6 +13,7 @@ from palaver.model.sources import ALL_SOURCES, SourceName
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.operations.search.asking import HIDDEN, Asking
+from palaver.operations.search.page import count_unasked
 from palaver.search import hints
 from palaver.search.context import Context, evidence_for
 from palaver.search.open import PER_TOKEN
@@ -46,12 +47,14 @@ def answer_context(read: SearchReader, caller: Caller, request: AnswerContext) -
     scopes = [Scope(sources)] if sources else []
     if narrowing.understood:
         scopes = narrowing.scopes(read, caller, scopes)
-    scopes = readable_scopes(caller, scopes)
+    asked, is_project_first = scopes, not narrowing.projects
+    scopes = readable_scopes(read, caller, asked, is_project_first=is_project_first)
     budget = int(request.max_tokens * (caller.config.get("chars_per_token") or PER_TOKEN))
     context = evidence_for(read, caller, question, scopes, budget)
     if context.hits:
         return context
     filters = [*(["sources"] if request.sources is not None else []), *narrowing.names]
     why = hints.nothing_found("Nothing has any of these words", filters) if question.terms else hints.NO_WORD
-    explained = replace(context, hint=why)
+    unasked = count_unasked(read, caller, question, asked, is_project_first)
+    explained = replace(context, hint=" ".join(part for part in (why, unasked) if part))
     return explained if explained.length <= budget else context

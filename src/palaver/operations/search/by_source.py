@@ -20,7 +20,8 @@ from palaver.search.scope import must_be_on
 from palaver.search.sources import SOURCES, Source, SourceFilters, parse_uri
 from palaver.search.sources.characters import CHARACTER_FACTS, CHARACTER_TEXTS
 from palaver.store.engines.database import Reader
-from palaver.store.search import search_sessions
+from palaver.store.search import found_passages, search_sessions
+from palaver.store.sessions import sessions
 from palaver.store.workspaces import Workspace
 
 TOOLSET = "knowledge"
@@ -125,8 +126,8 @@ def own_id(source: str, id: int | str) -> str:
 def _get_conversation(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
     if source.name == "sessions":
         must_be_on(read)
-        agent = caller.acting_agent
-        id = f"{agent}/{id}" if agent and not id.startswith(f"{agent}/") else id
+        mine = sessions.native_id(caller.acting_agent or "", id)
+        id = mine if found_passages.resolve(read, "sessions", mine) else id
     plan = plan_of(read, request.retrieval, caller, "full" if request.retrieval is None else "snippet")
     if request.retrieval is None or (
         plan.mode == "full" and plan.cursor is None and (request.page or request.page_size)

@@ -31,7 +31,7 @@ from palaver.operations.search.asking import HIDDEN
 from palaver.operations.search.page import Page, SearchText, find_page, hint_for, response_of
 from palaver.search.scope import SESSIONS_OFF, Filters
 from palaver.store.engines.database import Reader, Scope
-from palaver.store.library.documents import project_scope
+from palaver.store.library.documents import project_filter
 from palaver.store.search import search_sessions
 from palaver.store.workspaces import STORE_SOON_SECONDS, Workspace
 
@@ -78,7 +78,7 @@ class SearchKnowledge(SearchText):
     date_to: Date | None = None
     """Latest time; a date means the end of that day."""
     project: Project | None = None
-    """Only this project: path or folder name."""
+    """Only this project: path or folder name; * for all. Default: sessions of yours."""
     session_id: Id | None = None
     """session_id of the previous answer."""
     dedupe: bool = True
@@ -98,16 +98,22 @@ class SearchKnowledge(SearchText):
     def wanted(self) -> tuple[SourceName, ...]:
         return tuple(dict.fromkeys(self.sources)) if self.sources is not None else ALL_SOURCES
 
+    @property
+    def names_project(self) -> bool:
+        of_sessions = self.filters.sessions if self.filters else None
+        return self.project is not None or (of_sessions is not None and of_sessions.project is not None)
+
     def scopes(self, read: Reader, caller: Caller, sources: Sequence[SourceName]) -> list[Scope]:
         """One scope for all sources without filters, and one for each source with filters."""
-        sources = [name for name in sources if not self.project or name in WITH_PROJECTS]
+        project = project_filter(self.project)
+        sources = [name for name in sources if not project or name in WITH_PROJECTS]
         narrowed = {name: getattr(self.filters, name) for name in sources} if self.filters else {}
         found = [own for name in sources if (given := narrowed.get(name)) and (own := given.scope(read, caller))]
         others = tuple(name for name in sources if not narrowed.get(name))
         if others:
             found.append(Scope(others))
-        if self.project:
-            found = [replace(s, scopes=(*s.scopes, project_scope(self.project))) for s in found]
+        if project:
+            found = [replace(s, scopes=(*s.scopes, *project)) for s in found]
         if self.date_from or self.date_to:
             since, until = between_dates(self.date_from, self.date_to)
             found = [replace(s, since=max(s.since, since), until=min(s.until, until)) for s in found]

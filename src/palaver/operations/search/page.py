@@ -21,7 +21,11 @@ from palaver.search.question import Question
 from palaver.search.results import Matched
 from palaver.search.scope import readable_scopes
 from palaver.store.engines.database import Reader, Scope
+from palaver.store.sessions import sharing
 from palaver.text.dates import EARLIEST, LATEST, TimeRange
+
+MOST_UNASKED = 100
+"""Matches in other projects that are counted."""
 
 
 class Paged(Asking):
@@ -36,6 +40,11 @@ class Paged(Asking):
     """The previous next_offset."""
     snippet_length: Annotated[int, clamp(50, 1000)] | None = None
     """Characters, 50 to 1000."""
+
+    @property
+    def names_project(self) -> bool:
+        """Whether the request says in which project to look. Otherwise sessions of the caller's project are found."""
+        return getattr(self, "project", None) is not None
 
 
 class SearchText(Paged):
@@ -61,6 +70,8 @@ class Page:
     time: list[NamedTime] | None
     operators: dict[str, list[str]] | None = None
     counts: Counts | None = None
+    unasked: str = ""
+    """If there are no results: how many sessions match in other projects, and how many are out of reach."""
 
 
 def find_page(
@@ -82,7 +93,8 @@ def find_page(
     wanted = request.offset + request.limit + len(seen)
     if narrowing and narrowing.understood:
         scopes = narrowing.scopes(read, caller, scopes)
-    allowed = readable_scopes(caller, scopes)
+    is_project_first = not (request.names_project or (narrowing and narrowing.projects))
+    allowed = readable_scopes(read, caller, scopes, is_project_first=is_project_first)
     if narrowing and narrowing.understood and not narrowing.words.strip():
         results = list_newest(read, question, allowed)
     else:
@@ -114,7 +126,29 @@ def find_page(
         time=[named_time(one) for one in question.times] if explain else None,
         operators=(narrowing.understood or None) if narrowing else None,
         counts=count_results(read, results, question.zone) if counts else None,
+        unasked="" if results.ranked else count_unasked(read, caller, question, scopes, is_project_first),
     )
+
+
+def count_unasked(
+    read: Reader, caller: Caller, question: Question, scopes: Sequence[Scope], is_project_first: bool
+) -> str:
+    """How many sessions match in other projects, and how many are out of reach, as sentences. What is out of reach is
+    counted whatever its words: a number for each query would tell which words were said there."""
+    of_sessions = [replace(one, sources=("sessions",)) for one in scopes if "sessions" in one.sources]
+    reach = sharing.reach_of(read, caller)
+    if not of_sessions or not question.terms:
+        return ""
+    found = []
+    if is_project_first and reach.project:
+        wider = search(read, question, readable_scopes(read, caller, of_sessions), "relevance", MOST_UNASKED).ranked
+        if count := len({one.best.document_id for one in wider if one.why.has_any}):
+            found.append(hints.in_other_projects(count))
+    if not reach.is_everything:
+        groups = sharing.groups_of(read)
+        if count := sum(one.sessions for one in groups if not reach.includes(one.agent_id, one.project)):
+            found.append(hints.out_of_reach(count, sharing.level_of(read)))
+    return " ".join(found)
 
 
 def named_time(one: TimeRange) -> NamedTime:
@@ -154,7 +188,7 @@ def hint_for(caller: Caller, question: Question, page: Page, request: Paged, sou
     if not page.items and not page.suppressed:
         filters = hints.filters_of(request, request.no_filters) + [f"{name}:" for name in page.operators or ()]
         what = "Nothing has any of these words" if question.terms else "Nothing is there"
-        return hints.nothing_found(what, filters)
+        return " ".join(part for part in (hints.nothing_found(what, filters), page.unasked) if part)
     if page.is_again:
         return "All results were shown earlier in this session. They are shown again, marked seen."
     if page.suppressed:

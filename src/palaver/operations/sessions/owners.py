@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 
-from palaver.errors import NotFound, Unavailable
+from palaver.errors import Forbidden, NotFound, Unavailable
 from palaver.model import visibility
 from palaver.model.ids import age_of, new_id
 from palaver.model.people import Agent, Caller, Client, program_of, title_of
@@ -15,6 +15,7 @@ from palaver.operations.client_agents import agent_for
 from palaver.operations.operation import Route
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
+from palaver.store.sessions import sessions, sharing
 from palaver.store.sessions.transcripts import Transcripts
 from palaver.store.workspaces import Workspace
 
@@ -24,13 +25,28 @@ NOT_AVAILABLE = "Conversation search is not available"
 v1_route = partial(Route, invalid=400, complaint=("error", "detail"))
 
 
-def owner_of(read: Reader, caller: Caller, name: str) -> Owner:
-    """The agent with this id or slug. An agent with a token can only name itself."""
+def named_agent(read: Reader, name: str) -> Owner:
     agent = agents.named(read, name)
-    visibility.must_reach_sessions_of(caller, agent.id if agent else None)
     if agent is None:
         raise NotFound("agent", name, "List agents to see the known ones.")
     return Owner.of(agent)
+
+
+def owner_of(read: Reader, caller: Caller, name: str) -> Owner:
+    """The agent with this id or slug, to record and delete sessions. An agent with a token can only name itself."""
+    agent = agents.named(read, name)
+    visibility.must_reach_sessions_of(caller, agent.id if agent else None)
+    return named_agent(read, name)
+
+
+def readable_owner(read: Reader, caller: Caller, name: str, session_id: str) -> Owner:
+    """The agent with this id or slug, to read one of its sessions. A session out of reach is like one that is not
+    there."""
+    reach, agent = sharing.reach_of(read, caller), agents.named(read, name)
+    project = sessions.project_of(read, agent.id, session_id) if agent else None
+    if not reach.includes(agent.id if agent else None, project):
+        raise Forbidden("There is no such session that you may read. List sessions to see which you can read.")
+    return named_agent(read, name)
 
 
 def owner_or_new(change: Change, caller: Caller, name: str, recorded: Owner | None = None) -> Owner:

@@ -15,7 +15,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import Id, Request, clamp
 from palaver.model.sessions import Owner
 from palaver.operations.operation import Route, operation
-from palaver.operations.sessions.owners import must_be_indexed, owner_of, v1_route
+from palaver.operations.sessions.owners import must_be_indexed, readable_owner, v1_route
 from palaver.operations.sessions.resume import Resume, resume_of
 from palaver.operations.sessions.sessions import OneSession
 from palaver.operations.sessions.steps import (
@@ -31,7 +31,7 @@ from palaver.operations.sessions.steps import (
     totals_of,
 )
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import outlines
+from palaver.store.sessions import outlines, sessions, sharing
 from palaver.store.sessions.outlines import OutlineTurn, RelatedSession, StoredSession
 from palaver.store.workspaces import Workspace
 
@@ -152,8 +152,11 @@ async def list_session_steps(workspace: Workspace, caller: Caller, request: Sess
         found = outlines.session(read, owner, request.session)
         if found is None:
             raise NotFound("session", request.session, "List sessions to see which exist.")
+        reach = sharing.reach_of(read, caller)
         below = outlines.sessions_below(read, owner, request.session) if request.outline else []
+        below = [one for one in below if reach.includes(owner.id, sessions.project_of(read, owner.id, one.id))]
         above = outlines.session(read, owner, found.parent) if found.parent and request.outline else None
+        above = above if above and reach.includes(owner.id, above.project) else None
         parent = RelatedSession(found.parent, above.title, above.created_at) if found.parent and above else None
         steps = _steps(workspace, read, found)
         resume = resume_of(found.program or owner.program or owner.slug, request.session)
@@ -164,7 +167,7 @@ async def list_session_steps(workspace: Workspace, caller: Caller, request: Sess
 
 def _owner(read: Reader, caller: Caller, request: OneSession) -> Owner:
     must_be_indexed(read)
-    return owner_of(read, caller, request.agent)
+    return readable_owner(read, caller, request.agent, request.session)
 
 
 @operation(Route("GET", "/api/archive/{conversation_id:any}/steps"))

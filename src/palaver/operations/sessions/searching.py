@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from palaver.errors import PalaverError, Refused
-from palaver.model import visibility
 from palaver.model.answers import OmitsDefaults
 from palaver.model.people import Caller
 from palaver.model.requests import Id, Line, NotBlank, Project, Query, Request, Time, clamp
+from palaver.model.sessions import Turn
 from palaver.model.times import parse
 from palaver.operations import identity
 from palaver.operations.operation import Tool, operation
@@ -17,11 +18,15 @@ from palaver.operations.sessions.owners import NOT_AVAILABLE, must_be_indexed, o
 from palaver.operations.sessions.recording import TurnAnswer
 from palaver.search import hints
 from palaver.search.match import match_turns
+from palaver.search.scope import own_scopes, readable_scopes
 from palaver.search.snippet import as_html, as_text, excerpt
-from palaver.store.engines.database import Reader, SearchReader
-from palaver.store.sessions import sessions
+from palaver.store.engines.database import Reader, Scope, SearchReader
+from palaver.store.library.documents import project_filter
+from palaver.store.sessions import sessions, sharing
 from palaver.store.workspaces import Workspace
 from palaver.text import query as queries
+
+TURNS = Scope(("sessions",), titles=False)
 
 
 class SearchAllConversations(Request):
@@ -72,15 +77,22 @@ def _html(answer: ConversationHits) -> ConversationHits:
     return replace(answer, hits=[replace(hit, snippet=as_html(hit.snippet)) for hit in answer.hits])
 
 
-def find(read: Reader, text: str, limit: int, asked: str | None = None, **filters: Any) -> ConversationHits:
-    """The turns that match. `asked` is the agent as the search named it."""
+def find(
+    read: Reader, text: str, limit: int, asked: str | None, scopes: Sequence[Scope], filters: Iterable[str]
+) -> ConversationHits:
+    """The turns that match: those of the first scope first. `asked` is the agent as the search named it, `filters` are
+    the arguments that leave turns out."""
     if not text.strip():
         raise Refused("query must not be empty")
     wanted = queries.plain(text)
     if isinstance(wanted, queries.Nothing):
         return ConversationHits(0, text, [], hints.NO_WORD)
-    scope = sessions.search_scope(read, **filters)
-    found, capped = match_turns(read, queries.closer(wanted), scope, limit) if scope else ([], False)
+    found, capped = list[Turn](), False
+    for scope in scopes:
+        some, is_capped = match_turns(read, queries.closer(wanted), scope, limit - len(found))
+        found, capped = found + some, capped or is_capped
+        if len(found) >= limit:
+            break
     hits = [
         ConversationHit(
             id=t.id,
@@ -96,50 +108,49 @@ def find(read: Reader, text: str, limit: int, asked: str | None = None, **filter
         for t in found
     ]
     if not hits:
-        names = [name for name in ("session_id", "role", "since", "until", "project") if filters.get(name)]
-        why = hints.nothing_found("No turn has all of these words", names, "Try fewer words or another spelling.")
+        why = hints.nothing_found("No turn has all of these words", filters, "Try fewer words or another spelling.")
         return ConversationHits(0, text, [], why)
     return ConversationHits(len(hits), text, hits, hints.CAPPED.format("turns") if capped else None)
 
 
 def _find(
-    read: Reader,
-    request: SearchAllConversations,
-    agent_id: str | None,
-    session_id: str | None = None,
-    asked: str | None = None,
+    read: Reader, request: SearchAllConversations, scopes: Iterable[Scope], asked: str | None = None
 ) -> ConversationHits:
-    return find(
-        read,
-        request.query,
-        request.limit,
-        asked,
-        agent_id=agent_id,
-        session_id=session_id,
-        role=request.role,
-        since=parse(request.since) if request.since else None,
-        until=parse(request.until, end_of_day=True) if request.until else None,
-        project=request.project,
-    )
+    since = parse(request.since) if request.since else None
+    until = parse(request.until, end_of_day=True) if request.until else None
+    roles = (request.role,) if request.role else ()
+    wanted = [
+        replace(one.between(since, until), roles=roles, scopes=(*one.scopes, *project_filter(request.project)))
+        for one in scopes
+    ]
+    filters = hints.filters_of(request, {"query", "limit", "agent_id"})
+    return find(read, request.query, request.limit, asked, wanted, filters)
 
 
 @operation(
     v1_route("POST", "/api/v1/conversations/search", show=_html),
 )
 def search_conversations(read: SearchReader, caller: Caller, request: SearchConversations) -> ConversationHits:
-    """Search the sessions of one agent by keywords, best match first."""
+    """Search the sessions of one agent by keywords, best match first. An agent searches its own: those of its program,
+    in all projects, its project first."""
     must_be_indexed(read)
     owner = owner_of(read, caller, request.agent_id)
-    return _find(read, request, owner.id, request.session_id, request.agent_id)
+    reach = sharing.reach_of(read, caller)
+    own = reach.own if owner.id in reach.own else frozenset({owner.id})
+    scopes = own_scopes(read, own, reach.project)
+    if request.session_id:
+        tokens = sessions.scopes_of(read, request.session_id, own)
+        scopes = [replace(one, any_of=(*one.any_of, tokens)) for one in scopes] if tokens else []
+    return _find(read, request, scopes, request.agent_id)
 
 
 @operation(
     v1_route("POST", "/api/v1/conversations/search/all", show=_html),
 )
 def search_all_conversations(read: SearchReader, caller: Caller, request: SearchAllConversations) -> ConversationHits:
-    """Search the sessions of all agents in the workspace. An agent searches only its own."""
+    """Search the sessions of all agents in the workspace. An agent searches those that it may read."""
     must_be_indexed(read)
-    return _find(read, request, visibility.only_sessions_of(caller))
+    return _find(read, request, readable_scopes(read, caller, [TURNS]))
 
 
 class SearchOwnConversations(Request):
@@ -187,7 +198,7 @@ def _not_available(request: SearchOwnConversations, why: str) -> OwnHits:
     )
 )
 async def search_own_conversations(workspace: Workspace, caller: Caller, request: SearchOwnConversations) -> OwnHits:
-    """Search your own earlier sessions by keywords: what you and your user said before."""
+    """Search your own earlier sessions by keywords: what you and your user said before, here and in other projects."""
     if not request.query.strip():
         raise Refused("query must not be empty")
 
@@ -200,7 +211,11 @@ async def search_own_conversations(workspace: Workspace, caller: Caller, request
             raise identity.unknown_agent()
         named = caller.session.slug
         asked = named if named and agent.answers_to(named) else agent.id
-        found = find(read, request.query, request.limit, asked, agent_id=agent.id, project=request.project)
+        reach = sharing.reach_of(read, caller)
+        scopes = own_scopes(read, reach.own or {agent.id}, reach.project)
+        scopes = [replace(one, scopes=(*one.scopes, *project_filter(request.project))) for one in scopes]
+        filters = hints.filters_of(request, {"query", "limit"})
+        found = find(read, request.query, request.limit, asked, scopes, filters)
         return OwnHits(found.count, found.query, found.hits, hint=found.hint)
 
     try:

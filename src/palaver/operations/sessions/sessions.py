@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from palaver.errors import NotFound
-from palaver.model import visibility
 from palaver.model.events import encode
 from palaver.model.people import Caller
 from palaver.model.requests import Id, Project, Request, clamp
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import iso
 from palaver.operations.operation import Command, only, operation
-from palaver.operations.sessions.owners import must_be_indexed, owner_of, v1_route
+from palaver.operations.sessions.owners import must_be_indexed, named_agent, owner_of, readable_owner, v1_route
 from palaver.operations.sessions.recording import RecordedTurn, not_written, recorded_turn
 from palaver.operations.sessions.session_index import forget
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import sessions
+from palaver.store.sessions import sessions, sharing
 from palaver.store.sessions.sessions import SessionInfo
 from palaver.store.workspaces import Workspace
 
@@ -48,10 +47,9 @@ class Sessions:
 def list_sessions(read: Reader, caller: Caller, request: ListSessions) -> Sessions:
     """List sessions, latest first."""
     must_be_indexed(read)
-    agent_id = visibility.only_sessions_of(caller)
-    if agent_id is None and request.agent:
-        agent_id = owner_of(read, caller, request.agent).id
-    return Sessions(sessions.list_sessions(read, agent_id, request.limit, request.offset, request.project))
+    agent_id = named_agent(read, request.agent).id if request.agent else None
+    groups = sharing.readable_groups(read, sharing.reach_of(read, caller), agent_id, request.project)
+    return Sessions(sessions.list_sessions(read, groups, request.limit, request.offset))
 
 
 class OneSession(Request):
@@ -82,7 +80,7 @@ class SessionTurns:
 def show_session(read: Reader, caller: Caller, request: ShowSession) -> SessionTurns:
     """List the turns of a session in order."""
     must_be_indexed(read)
-    owner = owner_of(read, caller, request.agent)
+    owner = readable_owner(read, caller, request.agent, request.session)
     found = sessions.turns(read, owner, request.session, request.after, request.limit)
     return SessionTurns(request.session, owner.id, [recorded_turn(turn) for turn in found])
 
@@ -144,7 +142,7 @@ class SessionExport:
 )
 async def export_session(workspace: Workspace, caller: Caller, request: ExportSession) -> SessionExport:
     """Export a session as Markdown or as JSON Lines."""
-    owner = await workspace.read(lambda read: owner_of(read, caller, request.agent))
+    owner = await workspace.read(lambda read: readable_owner(read, caller, request.agent, request.session))
     transcript = workspace.transcripts.of(owner, request.session)
     if not await asyncio.to_thread(transcript.path.exists):
         raise NotFound("session", request.session, "List sessions to see the known ids.")

@@ -25,6 +25,7 @@ from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library.documents import HUMAN_ONLY
 from palaver.store.search import found_passages, search_sessions
+from palaver.store.sessions import sharing
 from palaver.text.passages import OVERLAP, SIZE
 
 Mode = Literal["snippet", "chunk", "chunk_with_siblings", "full", "auto"]
@@ -138,6 +139,6 @@ def open_page(read: Reader, caller: Caller, source: str, id: str, plan: Plan, nu
 def _resolve(read: Reader, caller: Caller, source: str, id: str, plan: Plan) -> tuple[Opening, int | None]:
     found = found_passages.resolve(read, source, id)
     at: FoundPassage | None = found_passages.document(read, found.document_id) if found else None
-    if found is None or at is None or not visibility.may_open(caller, at):
+    if found is None or at is None or not sharing.reach_of(read, caller).may_open(at):
         raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
     return Opening(read, caller, at, plan), found.passage_id

@@ -56,7 +56,7 @@ def _begins(value: str, text: str) -> bool:
 
 def _newest(read: Reader, caller: Caller, scope: Scope) -> FoundPassage | None:
     """The newest passage of a scope that the caller may read."""
-    ids = [id for one in readable_scopes(caller, [scope]) for id in found_passages.newest(read, one, 1)]
+    ids = [id for one in readable_scopes(read, caller, [scope]) for id in found_passages.newest(read, one, 1)]
     return found_passages.by_id(read, ids[0]) if ids else None
 
 
@@ -79,10 +79,10 @@ def _places(read: Reader, caller: Caller, text: str) -> Iterator[Completion]:
     folded = words(text)
     if folded:
         phrase = Phrase((*folded[:-1], Beginning(folded[-1])), prefix=True)
-        scopes = readable_scopes(caller, [Scope(ALL_SOURCES, bodies=False)])
+        scopes = readable_scopes(read, caller, [Scope(ALL_SOURCES, bodies=False)])
         ids = [id for one in scopes for id in read.having([[phrase]], one, MOST_TITLES)]
     else:  # the threads in which somebody wrote last
-        scopes = readable_scopes(caller, [Scope(("bus",), titles=False)])
+        scopes = readable_scopes(read, caller, [Scope(("bus",), titles=False)])
         ids = [id for one in scopes for id in found_passages.newest(read, one, MOST_TITLES)]
     singular = {row.name: row.singular for row in SOURCES}
     found: dict[str, str] = {}

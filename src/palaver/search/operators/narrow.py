@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 
 from palaver.errors import Refused
-from palaver.model import visibility
 from palaver.model.people import Agent, Caller
+from palaver.model.projects import EVERY_PROJECT
 from palaver.model.sources import ALL_SOURCES, SOURCES
 from palaver.model.times import iso, micros
 from palaver.search.scope import readable_scopes
@@ -21,6 +21,7 @@ from palaver.store.bus import agents
 from palaver.store.engines.database import FACTS, Reader, Scope, role_scope
 from palaver.store.library.documents import agent_scope, document_scope, project_scope
 from palaver.store.search import found_passages
+from palaver.store.sessions import sharing
 from palaver.text import dates
 from palaver.text.dates import periods
 from palaver.text.operators import take_operators
@@ -76,7 +77,7 @@ class Narrowing:
         found = list(given)
         if self.sources:
             found = _in_sources(found, self.sources)
-        if self.projects:
+        if self.projects and EVERY_PROJECT not in self.projects:
             tokens = tuple(map(project_scope, self.projects))
             found = [_with_tokens(one, tokens) for one in _in_sources(found, WITH_PROJECTS)]
         if self.since is not None or self.until is not None:
@@ -205,16 +206,16 @@ def documents_called(read: Reader, caller: Caller, name: str) -> list[int]:
     """The threads, conversations and documents that `in:` means: with this id or title, or else with these words in the
     title. Those that the caller may not open do not count."""
     ids = [found_passages.document_id_of(read, source, name) for source in ALL_SOURCES]
-    sessions_of = None if visibility.sees_everything(caller) else caller.acting_agent or ""
-    likely = found_passages.documents_with_title(read, name, sessions_of)
+    reach = sharing.reach_of(read, caller)
+    likely = found_passages.documents_with_title(read, name, sharing.readable_groups(read, reach))
     titled = [one.id for one in likely if one.title.lower() == name.lower()]
     exact = dict.fromkeys(id for id in (*ids, *titled) if id is not None)
-    allowed = [id for id in exact if visibility.may_open(caller, found_passages.document(read, id))]
+    allowed = [id for id in exact if reach.may_open(found_passages.document(read, id))]
     folded = words(name)
     if allowed or not folded:
         return allowed
     phrase = Phrase((*folded[:-1], Beginning(folded[-1])), prefix=True)
-    scopes = readable_scopes(caller, [Scope(ALL_SOURCES, bodies=False)])
+    scopes = readable_scopes(read, caller, [Scope(ALL_SOURCES, bodies=False)])
     titles = [id for one in scopes for id in read.having([[phrase]], one, MOST_PLACES)][:MOST_PLACES]
     return [one.document_id for one in found_passages.candidates(read, titles)]
 

@@ -134,7 +134,7 @@ def read_texts(
             source
             for one in scopes
             if one.bodies
-            and not one.any_of
+            and all(token.startswith(("a", "d", PROJECT)) for group in one.any_of for token in group)
             and not one.roles
             and not one.is_timed
             and not one.needs_facts

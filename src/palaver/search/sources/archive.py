@@ -14,7 +14,7 @@ from palaver.model.search import FoundPassage
 from palaver.model.times import between_dates
 from palaver.search.sources.shapes import Conversation, Hit, SourceFilters
 from palaver.store.engines.database import Reader, Scope
-from palaver.store.library.documents import project_scope
+from palaver.store.library.documents import project_filter
 
 RECORDED = (COPYING, "codex:", "copilot:", "gemini:", "opencode:")
 """Prefixes of the ids of imported conversations that `palaver watch` can also record as sessions."""
@@ -35,7 +35,7 @@ class ArchiveFilters(SourceFilters):
     def scope(self, read: Reader, caller: Caller) -> Scope | None:
         roles = tuple(self.roles or ())
         since, until = between_dates(self.date_from, self.date_to)
-        own = (project_scope(self.project),) if self.project else ()
+        own = project_filter(self.project)
         return Scope(("archive",), titles=not roles, scopes=own, roles=roles, since=since, until=until)
 
 

@@ -13,7 +13,7 @@ from palaver.model.search import FoundPassage, Loc
 from palaver.search.sources.shapes import Conversation, Hit, SourceFilters
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader, Scope
-from palaver.store.library.documents import agent_scope, document_scope, project_scope
+from palaver.store.library.documents import agent_scope, document_scope, project_filter
 from palaver.store.search import found_passages
 from palaver.store.sessions import sessions
 
@@ -26,7 +26,7 @@ class SessionsFilters(SourceFilters):
     role: Line | None = None
     """Only turns of this role."""
     project: Project | None = None
-    """Only sessions of this project: its path, or its last component."""
+    """Only sessions of this project: its path, or its last component; * for all that you may read."""
 
     def scope(self, read: Reader, caller: Caller) -> Scope | None:
         own, agent_id = [], caller.acting_agent if caller.is_agent else None
@@ -35,7 +35,6 @@ class SessionsFilters(SourceFilters):
             if agent is None:
                 return None
             agent_id = agent.id
-        if agent_id:
             own.append(agent_scope(agent_id))
         if self.session_id:
             if agent_id is None:
@@ -45,18 +44,16 @@ class SessionsFilters(SourceFilters):
             if document_id is None:
                 return None
             own.append(document_scope(document_id))
-        if self.project:
-            own.append(project_scope(self.project))
-        return Scope(("sessions",), scopes=tuple(own), roles=(self.role,) if self.role else ())
+        return Scope(
+            ("sessions",), scopes=(*own, *project_filter(self.project)), roles=(self.role,) if self.role else ()
+        )
 
 
 class Sessions(Conversation):
     name = "sessions"
     filters = SessionsFilters
     has_own_message_ids = False
-    search_help = (
-        "Search turns of agents' sessions with keywords or a question, best match first. An agent searches its own."
-    )
+    search_help = "Search turns of agents' sessions in your project with keywords or a question, best match first."
     get_help = "Open an agent's session: a page of its turns, or the part around one of them."
     id_field = "session_id"
     id_help = "Id from a search result (agent/session), or the plain session id if you are that agent."

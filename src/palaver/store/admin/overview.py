@@ -1,4 +1,7 @@
-"""Statistics: messages by day, the most active agents, documents by source, and storage."""
+"""Statistics: messages by day, the most active agents, documents by source, and storage.
+
+Only sessions of `groups` are counted (see `sharing.readable_groups`); None means all.
+"""
 
 from __future__ import annotations
 
@@ -53,39 +56,27 @@ def start_of(day: date, zone: tzinfo) -> int:
     return micros(datetime(day.year, day.month, day.day, tzinfo=zone))
 
 
-@dataclass(frozen=True, slots=True)
-class SessionOwner:
-    """Whose sessions are counted: everyone's, or those of one agent."""
-
-    everyone: bool
-    agent_id: str | None = None
-
-    @property
-    def params(self) -> dict[str, int | str]:
-        return {"everyone": int(self.everyone), "agent_id": self.agent_id or ""}
-
-
-def per_day(read: Reader, days: Sequence[date], zone: tzinfo, whose: SessionOwner) -> list[Day]:
+def per_day(read: Reader, days: Sequence[date], zone: tzinfo, groups: str | None) -> list[Day]:
     """The messages of each of these consecutive days in a time zone. Days without messages are left out."""
     starts = [start_of(day, zone) for day in days]
     counts: Counter[tuple[date, str]] = Counter()
-    for row in read.all("messages_per_quarter_hour", since=starts[0], **whose.params):
+    for row in read.all("messages_per_quarter_hour", since=starts[0], groups=groups):
         counts[_day_of(row, days, starts), row["source"]] += row["messages"]
     return [Day(day.isoformat(), source, messages) for (day, source), messages in sorted(counts.items())]
 
 
-def authors(read: Reader, days: Sequence[date], zone: tzinfo, whose: SessionOwner, limit: int) -> list[AuthorDays]:
+def authors(read: Reader, days: Sequence[date], zone: tzinfo, groups: str | None, limit: int) -> list[AuthorDays]:
     """The most active agents and people on these consecutive days, the most active first."""
     starts = [start_of(day, zone) for day in days]
-    rows = read.all("messages_per_quarter_hour_and_author", since=starts[0], **whose.params)
+    rows = read.all("messages_per_quarter_hour_and_author", since=starts[0], groups=groups)
     found = _busiest([((row["agent_id"], row["name"]), row) for row in rows], days, starts, limit)
     return [AuthorDays(agent_id, _shown_name(read, agent_id, name), counts) for (agent_id, name), counts in found]
 
 
-def projects(read: Reader, days: Sequence[date], zone: tzinfo, whose: SessionOwner, limit: int) -> list[ProjectDays]:
+def projects(read: Reader, days: Sequence[date], zone: tzinfo, groups: str | None, limit: int) -> list[ProjectDays]:
     """The projects with the most messages on these consecutive days, the most active first."""
     starts = [start_of(day, zone) for day in days]
-    rows = read.all("messages_per_quarter_hour_and_project", since=starts[0], **whose.params)
+    rows = read.all("messages_per_quarter_hour_and_project", since=starts[0], groups=groups)
     found = _busiest([((row["project"],), row) for row in rows], days, starts, limit)
     return [ProjectDays(project, counts) for (project,), counts in found]
 
@@ -114,15 +105,15 @@ def _shown_name(read: Reader, agent_id: str | None, name: str | None) -> str:
     return agent.shown_name if agent else name or agent_id or "unknown"
 
 
-def speakers(read: Reader, since: int, limit: int, whose: SessionOwner) -> list[Speaker]:
+def speakers(read: Reader, since: int, limit: int, groups: str | None) -> list[Speaker]:
     found = []
-    for row in read.all("messages_by_agent", since=since, limit=limit, **whose.params):
+    for row in read.all("messages_by_agent", since=since, limit=limit, groups=groups):
         found.append(Speaker(row["agent_id"], _shown_name(read, row["agent_id"], row["name"]), row["messages"]))
     return found
 
 
-def documents(read: Reader, whose: SessionOwner) -> dict[str, int]:
-    counts = {row["source"]: row["documents"] for row in read.all("documents_by_source", **whose.params)}
+def documents(read: Reader, groups: str | None) -> dict[str, int]:
+    counts = {row["source"]: row["documents"] for row in read.all("documents_by_source", groups=groups)}
     return {source: counts.get(source, 0) for source in SOURCES}
 
 

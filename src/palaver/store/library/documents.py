@@ -13,7 +13,7 @@ from unicodedata import normalize
 
 import orjson
 
-from palaver.model.projects import identity_of, is_called, names_of
+from palaver.model.projects import EVERY_PROJECT, identity_of, is_called, names_of
 from palaver.model.times import micros
 from palaver.model.visibility import is_human_only
 from palaver.store.engines.database import STEM, Change, IndexRow, PrepareText, PutOff, Reader, Row, role_scope
@@ -241,6 +241,11 @@ def project_scope(name: str) -> str:
     """The scope token of a project, by its path or its name. Case does not matter."""
     folded = normalize("NFC", identity_of(name))
     return PROJECT + blake2b(folded.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def project_filter(name: str | None) -> tuple[str, ...]:
+    """The scope tokens of a project filter: none without one, and for every project."""
+    return (project_scope(name),) if name and name != EVERY_PROJECT else ()
 
 
 def project_scopes(project: str | None) -> tuple[str, ...]:

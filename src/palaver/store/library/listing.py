@@ -38,8 +38,8 @@ class Wanted:
     """Which documents are listed. Empty filters match everything."""
 
     source: str
-    agent_id: str | None = None
-    """Only sessions of this agent."""
+    groups: str | None = None
+    """Only sessions of these groups (see `sharing.readable_groups`)."""
     text: str = ""
     tag: str = ""
     origin: str = ""
@@ -168,7 +168,7 @@ def _rows(
     """Documents of the source, or some of them, the latest change first, and how many there are."""
     if ids is not None:
         return read.all("documents_among", ids=orjson.dumps(ids).decode(), limit=limit, offset=offset), len(ids)
-    given = {"source": wanted.source, "agent_id": wanted.agent_id, "deleted": int(wanted.deleted)}
+    given = {"source": wanted.source, "groups": wanted.groups, "deleted": int(wanted.deleted)}
     total = read.must("count_listed", **given)["documents"]
     return read.all("listed_documents", **given, limit=limit, offset=offset), total
 

@@ -189,10 +189,10 @@ class TitledDocument(NamedTuple):
     title: str
 
 
-def documents_with_title(read: Reader, title: str, sessions_of: str | None = None) -> list[TitledDocument]:
-    """The newest documents whose title begins like this one. The case of ASCII letters does not matter. `sessions_of`:
-    no sessions but those of this agent."""
-    rows = read.all("documents_with_title", title=title, sessions_of=sessions_of, limit=MOST_TITLED)
+def documents_with_title(read: Reader, title: str, groups: str | None = None) -> list[TitledDocument]:
+    """The newest documents whose title begins like this one. The case of ASCII letters does not matter. `groups`: no
+    sessions but those of these groups (see `sharing.readable_groups`)."""
+    rows = read.all("documents_with_title", title=title, groups=groups, limit=MOST_TITLED)
     return [TitledDocument(row["id"], row["source"], row["title"]) for row in rows]
 
 

@@ -19,14 +19,12 @@ from palaver.model.answers import OmitsDefaults
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import instant, micros
 from palaver.store.bus import agents
-from palaver.store.engines.database import Change, Reader, Row, Scope
+from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
 from palaver.store.library.documents import (
     SCOPES,
     NewPassage,
-    agent_scope,
     document_scope,
-    project_scope,
     project_scopes,
 )
 from palaver.text.checksum import checksum_of
@@ -287,6 +285,12 @@ def is_known(read: Reader, owner: Owner, session_id: str) -> bool:
     return _session(read, owner, session_id) is not None
 
 
+def project_of(read: Reader, agent_id: str, session_id: str) -> str | None:
+    """The project of a session; None if it has none or does not exist."""
+    found = read.one("session_document", native_id=native_id(agent_id, session_id))
+    return _project(found) if found else None
+
+
 def indexed(read: Reader, owner: Owner, session_id: str) -> dict[str, tuple[str, str]]:
     """Role and text of each turn of a session, by turn id, as the index has them."""
     return {turn.id: (turn.role, turn.content) for turn in turns_of(read, owner, session_id)}
@@ -332,11 +336,9 @@ def _turn(row: Row, owner: Owner, session_id: str, session: Row) -> Turn:
     return Turn(row["native_id"], session_id, owner.id, row["role"], row["text"], ts, ts, _project(session))
 
 
-def list_sessions(
-    read: Reader, agent_id: str | None, limit: int, offset: int, project: str | None = None
-) -> list[SessionInfo]:
-    wanted = documents.projects_named(read, "sessions", project)
-    rows = read.all("sessions_of_agent", agent_id=agent_id, projects=wanted, limit=limit, offset=offset)
+def list_sessions(read: Reader, groups: str | None, limit: int, offset: int) -> list[SessionInfo]:
+    """The latest sessions of these groups (see `sharing.readable_groups`), or of all."""
+    rows = read.all("sessions_of_groups", groups=groups, limit=limit, offset=offset)
     return [
         SessionInfo(
             session_id=(facts := orjson.loads(row["data"]))["session_id"],
@@ -368,31 +370,3 @@ def turns_by_passage(read: Reader, passage_ids: list[int]) -> dict[int, Turn]:
             row["native_id"], session_id, row["agent_id"], row["role"], row["text"], ts, ts, _project(row)
         )
     return found
-
-
-def search_scope(
-    read: Reader,
-    *,
-    agent_id: str | None = None,
-    session_id: str | None = None,
-    role: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-    project: str | None = None,
-) -> Scope | None:
-    """The scope of a search for turns. None if the session does not exist, or if its agent is not given."""
-    scopes = []
-    if agent_id:
-        scopes.append(agent_scope(agent_id))
-    if session_id:
-        found = read.one("session_document", native_id=native_id(agent_id, session_id)) if agent_id else None
-        if found is None:
-            return None
-        scopes.append(document_scope(found["id"]))
-    if project:
-        scopes.append(project_scope(project))
-    # The order of one agent's turns must not depend on the turns of other agents.
-    is_blind = agent_id is not None
-    roles = (role,) if role else ()
-    scope = Scope(("sessions",), titles=False, scopes=tuple(scopes), roles=roles, is_blind=is_blind)
-    return scope.between(since, until)

@@ -40,6 +40,9 @@ UPDATE agents SET display_name = :display_name WHERE id = :id;
 -- name: agents_of_client  the agents of an owner in one client program, the oldest first
 SELECT * FROM agents WHERE client = :client AND owner = :owner ORDER BY registered_at, id;
 
+-- name: agents_of_owner  the agents of one owner, with their client programs
+SELECT id, client FROM agents WHERE owner = :owner;
+
 -- name: set_agent_client  the program and project of an agent's last connection
 UPDATE agents SET client = :client, project = :project WHERE id = :id;
 

@@ -38,3 +38,14 @@ SELECT state, changed_at FROM import_jobs WHERE id = :id;
 
 -- name: forget_import_jobs  imports that ended long ago
 DELETE FROM import_jobs WHERE changed_at < :before;
+
+-- name: conversations  imported conversations, the latest first
+SELECT d.id, d.native_id, d.title, d.created_at, d.modified_at, d.data,
+       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS messages
+FROM documents d
+WHERE d.source = 'archive'
+  AND (CAST(:projects AS text) IS NULL OR d.project IN (SELECT value FROM json_each(:projects)))
+ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
+
+-- name: conversations_of_project  imported conversations of a project
+SELECT id, data FROM documents WHERE source = 'archive' AND project = :project ORDER BY id LIMIT :limit;

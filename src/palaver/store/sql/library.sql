@@ -96,19 +96,22 @@ FROM documents d WHERE d.id = :document_id;
 -- name: documents_with_title  the newest documents whose title begins like this one
 SELECT id, source, title FROM documents
 WHERE lower(substr(title, 1, 200)) = lower(substr(CAST(:title AS text), 1, 200)) AND deleted_at IS NULL
-  AND (CAST(:sessions_of AS text) IS NULL OR source <> 'sessions' OR agent_id = :sessions_of)
+  AND (CAST(:groups AS text) IS NULL OR source <> 'sessions'
+       OR agent_id || '/' || coalesce(project, '') IN (SELECT value FROM json_each(:groups)))
 ORDER BY modified_at DESC, id DESC LIMIT :limit;
 
 -- name: listed_documents  documents of a source, or the deleted ones, the latest first
 SELECT d.id, d.native_id, d.title, d.agent_id, a.slug AS agent, d.created_at, d.modified_at, d.deleted_at, d.data
 FROM documents d LEFT JOIN agents a ON a.id = d.agent_id
-WHERE d.source = :source AND (CAST(:agent_id AS text) IS NULL OR d.agent_id = :agent_id)
+WHERE d.source = :source AND (CAST(:groups AS text) IS NULL
+       OR d.agent_id || '/' || coalesce(d.project, '') IN (SELECT value FROM json_each(:groups)))
   AND ((:deleted = 0 AND d.deleted_at IS NULL) OR (:deleted = 1 AND d.deleted_at IS NOT NULL))
 ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
 
 -- name: count_listed  the number of documents of a source, or of the deleted ones
 SELECT count(*) AS documents FROM documents d
-WHERE d.source = :source AND (CAST(:agent_id AS text) IS NULL OR d.agent_id = :agent_id)
+WHERE d.source = :source AND (CAST(:groups AS text) IS NULL
+       OR d.agent_id || '/' || coalesce(d.project, '') IN (SELECT value FROM json_each(:groups)))
   AND ((:deleted = 0 AND d.deleted_at IS NULL) OR (:deleted = 1 AND d.deleted_at IS NOT NULL));
 
 -- name: files_of_source  the files that the documents of a source were imported from

@@ -2,7 +2,8 @@
 SELECT p.created_at / 900000000 AS quarter_hour, d.source, count(*) AS messages
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions', 'archive', 'chats')
-  AND d.deleted_at IS NULL AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
+  AND d.deleted_at IS NULL AND (CAST(:groups AS text) IS NULL OR d.source <> 'sessions'
+       OR d.agent_id || '/' || coalesce(d.project, '') IN (SELECT value FROM json_each(:groups)))
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
@@ -11,7 +12,8 @@ SELECT coalesce(p.author_id, d.agent_id) AS agent_id, CASE WHEN coalesce(p.autho
        AS name, count(*) AS messages
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions') AND d.deleted_at IS NULL
-  AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
+  AND (CAST(:groups AS text) IS NULL OR d.source <> 'sessions'
+       OR d.agent_id || '/' || coalesce(d.project, '') IN (SELECT value FROM json_each(:groups)))
 GROUP BY 1, 2
 ORDER BY 3 DESC, 1, 2
 LIMIT :limit;
@@ -21,11 +23,21 @@ SELECT p.created_at / 900000000 AS quarter_hour, coalesce(p.author_id, d.agent_i
        CASE WHEN coalesce(p.author_id, d.agent_id) IS NULL THEN p.author END AS name, count(*) AS messages
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions') AND d.deleted_at IS NULL
-  AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
+  AND (CAST(:groups AS text) IS NULL OR d.source <> 'sessions'
+       OR d.agent_id || '/' || coalesce(d.project, '') IN (SELECT value FROM json_each(:groups)))
 GROUP BY 1, 2, 3
 ORDER BY 1, 2, 3;
 
 -- name: documents_by_source  the number of documents of each source
 SELECT source, count(*) AS documents FROM documents
-WHERE deleted_at IS NULL AND (:everyone = 1 OR source <> 'sessions' OR agent_id = :agent_id)
+WHERE deleted_at IS NULL AND (CAST(:groups AS text) IS NULL OR source <> 'sessions'
+       OR agent_id || '/' || coalesce(project, '') IN (SELECT value FROM json_each(:groups)))
 GROUP BY source;
+
+-- name: messages_per_quarter_hour_and_project  messages in sessions and imported conversations of projects, over time
+SELECT p.created_at / 900000000 AS quarter_hour, d.project, count(*) AS messages
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('sessions', 'archive') AND d.deleted_at IS NULL
+  AND d.project <> '' AND (CAST(:groups AS text) IS NULL OR d.source <> 'sessions'
+       OR d.agent_id || '/' || coalesce(d.project, '') IN (SELECT value FROM json_each(:groups)))
+GROUP BY 1, 2 ORDER BY 1, 2;

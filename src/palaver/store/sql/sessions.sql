@@ -64,3 +64,24 @@ UPDATE documents SET modified_at = :modified_at WHERE id = :id AND modified_at <
 -- name: last_turns  the last turns of a session, newest first
 SELECT native_id, role, text, created_at FROM passages
 WHERE document_id = :document_id AND position > 0 ORDER BY position DESC LIMIT :limit;
+
+-- name: session_groups  how many sessions each agent has in each project
+SELECT agent_id, project, count(*) AS sessions FROM documents WHERE source = 'sessions' GROUP BY agent_id, project;
+
+-- name: sessions_of_groups  sessions, the latest first; a group is an agent and a project
+SELECT d.id, d.native_id, d.title, d.agent_id, a.name AS agent, a.client, d.created_at, d.modified_at, d.data,
+       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS turns
+FROM documents d LEFT JOIN agents a ON a.id = d.agent_id
+WHERE d.source = 'sessions' AND (CAST(:groups AS text) IS NULL
+       OR d.agent_id || '/' || coalesce(d.project, '') IN (SELECT value FROM json_each(:groups)))
+ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
+
+-- name: projects  the projects of a source
+SELECT DISTINCT project FROM documents WHERE source = :source;
+
+-- name: workspace_setting  a setting that holds for every server on this workspace
+SELECT value FROM workspace_settings WHERE name = :name;
+
+-- name: set_workspace_setting  store such a setting
+INSERT INTO workspace_settings (name, value) VALUES (:name, :value)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;

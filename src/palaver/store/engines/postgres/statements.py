@@ -11,12 +11,14 @@ from palaver.store.engines import named_sql
 BY_COPY = "_by_copy"
 """Suffix of the names of COPY statements."""
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_LIST = re.compile(r"\bjson_each\((:[a-z_]+)\)")
 _ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
 
 
 @cache
 def translated(sql: str) -> str:
-    """Rewrite the parameters from `:name` to the form that psycopg needs."""
+    """Rewrite the parameters from `:name` to the form that psycopg needs, and lists from `json_each(:name)`."""
+    sql = _LIST.sub(r"jsonb_array_elements_text(CAST(\1 AS jsonb))", sql)
     return _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 

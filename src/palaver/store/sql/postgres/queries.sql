@@ -237,39 +237,9 @@ WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:i
 SELECT native_id FROM documents
 WHERE source = 'sessions' AND native_id IN (SELECT jsonb_array_elements_text(CAST(:native_ids AS jsonb))) ORDER BY created_at, id LIMIT 1;
 
--- name: sessions_of_agent  sessions, the latest first
-SELECT d.id, d.native_id, d.title, d.agent_id, a.name AS agent, a.client, d.created_at, d.modified_at, d.data,
-       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS turns
-FROM documents d LEFT JOIN agents a ON a.id = d.agent_id
-WHERE d.source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR d.agent_id = :agent_id)
-  AND (CAST(:projects AS text) IS NULL OR (CAST(d.data AS jsonb) ->> 'project') IN (SELECT jsonb_array_elements_text(CAST(:projects AS jsonb))))
-ORDER BY d.modified_at DESC, d.id DESC
-LIMIT :limit OFFSET :offset;
-
 -- name: conversations_below  the conversations of subagents that a conversation started
 SELECT native_id, title, created_at FROM documents
 WHERE source = 'archive' AND (CAST(data AS jsonb) ->> 'parent') = :parent ORDER BY created_at, id LIMIT 1000;
-
--- name: conversations  imported conversations, the latest first
-SELECT d.id, d.native_id, d.title, d.created_at, d.modified_at, d.data,
-       (SELECT count(*) FROM passages p WHERE p.document_id = d.id AND p.position > 0) AS messages
-FROM documents d
-WHERE d.source = 'archive' AND (CAST(:projects AS text) IS NULL OR (CAST(d.data AS jsonb) ->> 'project') IN (SELECT jsonb_array_elements_text(CAST(:projects AS jsonb))))
-ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
-
--- name: messages_per_quarter_hour_and_project  messages in sessions and imported conversations of projects, over time
-SELECT p.created_at / 900000000 AS quarter_hour, (CAST(d.data AS jsonb) ->> 'project') AS project, count(*) AS messages
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('sessions', 'archive') AND d.deleted_at IS NULL
-  AND (CAST(d.data AS jsonb) ->> 'project') <> '' AND (:everyone = 1 OR d.source <> 'sessions' OR d.agent_id = :agent_id)
-GROUP BY 1, 2
-ORDER BY 1, 2;
-
--- name: conversations_of_project  imported conversations of a project
-SELECT id, data FROM documents WHERE source = 'archive' AND (CAST(data AS jsonb) ->> 'project') = :project ORDER BY id LIMIT :limit;
-
--- name: projects  the projects of a source
-SELECT DISTINCT (CAST(d.data AS jsonb) ->> 'project') AS project FROM documents d WHERE d.source = :source;
 
 -- name: documents_of_passages  the ids of the documents that have these passages
 SELECT DISTINCT document_id FROM passages
