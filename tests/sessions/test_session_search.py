@@ -76,6 +76,10 @@ class Talk:
         return list(response.json()["hits"])
 
 
+class OtherProgram(Mcp):
+    program = "another program"
+
+
 @pytest.fixture
 def talk(api: httpx.Client) -> Talk:
     """An agent of the test's own."""
@@ -885,8 +889,10 @@ def test_who_connected_in_the_session_is_that_agent(api: httpx.Client, mcp: Mcp)
     assert (said["id"], said["session_id"], said["agent_id"]) == ("t-1", "s-1", agent["agent_id"])
     assert own(mcp, unique) == ["t-1"]
     assert Talk(api, agent["agent_id"]).found(unique) == ["t-1"]
-    other = Mcp(api)
-    other.call("bus_connect", thread_name=f"topic {word()}")
+    sibling, other = Mcp(api), OtherProgram(api)
+    for client in (sibling, other):
+        client.call("bus_connect", thread_name=f"topic {word()}")
+    assert own(sibling, unique) == ["t-1"]  # another instance of the same program
     assert own(other, unique) == []
 
 

@@ -205,7 +205,7 @@ def may(operation: Operation, caller: Actor, owner: str) -> bool:
             return not caller.is_agent
         case "own applications":
             return not caller.is_agent and (operation.name == "list_applications" or is_own or is_admin)
-        case "own sessions":
+        case "own sessions" | "shared sessions":
             return is_own or not caller.is_agent or not _names_agent(operation)
         case _:
             return True

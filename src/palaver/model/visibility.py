@@ -188,4 +188,4 @@ def must_reach_sessions_of(caller: Caller, agent_id: str | None) -> None:
 
 def must_be_person(caller: Caller) -> None:
     if caller.is_agent:
-        raise Forbidden("Agents cannot manage tokens. Use the token of a person.")
+        raise Forbidden("Agents cannot do this. Use the token of a person.")

@@ -28,11 +28,14 @@ CREATOR = Rule("creator", "who created the thread; admins")
 OWN_NAME = Rule("own name", "everybody, in their own name")
 ITSELF = Rule("itself", "the agent itself, or who has the secret of the agent")
 OWN_SESSIONS = Rule("own sessions", "people: sessions of all agents; agents: their own")
+SHARED_SESSIONS = Rule(
+    "shared sessions", "people: sessions of all agents; agents: their own and shared ones"
+)
 MASKED = Rule("masked", "everybody; agents do not see messages for people only")
 PEOPLE = Rule("people", "people")
 OWN_APPLICATIONS = Rule("own applications", "people: what they let in themselves; admins: all of the workspace")
 RULES = (
-    EVERYBODY, AUTHOR, CREATOR, OWN_NAME, ITSELF, OWN_SESSIONS, MASKED, PEOPLE, OWN_APPLICATIONS,
+    EVERYBODY, AUTHOR, CREATOR, OWN_NAME, ITSELF, OWN_SESSIONS, SHARED_SESSIONS, MASKED, PEOPLE, OWN_APPLICATIONS,
 )  # fmt: skip
 
 
@@ -81,14 +84,14 @@ TABLE: tuple[Row, ...] = (
     _row("agents", "write", OWN_NAME, "connect", "register_agent", "report_hook"),
     _row("agents", "write", ITSELF, "resume_agent", "heartbeat", "update_agent", "unregister_agent"),
     _row("agents", "admin", EVERYBODY, "remove_agent"),
-    _row("sessions", "read", OWN_SESSIONS, "list_sessions", "show_session", "list_session_steps",
-         "export_session", "search_sessions",
-         "get_sessions", "search_conversations", "search_all_conversations", "search_own_conversations"),
+    _row("sessions", "read", SHARED_SESSIONS, "list_sessions", "show_session", "list_session_steps",
+         "export_session", "search_sessions", "get_sessions", "search_all_conversations"),
+    _row("sessions", "read", OWN_SESSIONS, "search_conversations", "search_own_conversations"),
     _row("sessions", "write", OWN_SESSIONS, "record_turn", "record_own_turn", "merge_turns", "delete_session"),
     _row("imported conversations", "read", EVERYBODY, "list_conversations", "get_conversation",
          "list_conversation_steps", "search_archive",
          "get_archive"),
-    _row("the library", "read", OWN_SESSIONS, "list_library"),
+    _row("the library", "read", SHARED_SESSIONS, "list_library"),
     *_items("notes", "note"),
     *_items("media", "media", "get_transcript", "fetch_media"),
     *_items("chats", "chat", "list_chat_messages", "add_chat_message"),
@@ -99,6 +102,8 @@ TABLE: tuple[Row, ...] = (
     _row("saved searches", "read", OWN_NAME, "list_saved_searches", "save_search", "update_saved_search",
          "remove_saved_search"),
     _row("the server", "read", EVERYBODY, "get_config", "get_status", "get_overview"),
+    _row("sharing of sessions", "read", EVERYBODY, "get_sharing"),
+    _row("sharing of sessions", "admin", PEOPLE, "set_sharing"),
     _row("tokens", "admin", PEOPLE, "list_tokens", "create_token", "revoke_token"),
     _row("applications", "read", OWN_APPLICATIONS, "list_applications", "revoke_application"),
     _row("administration", "admin", EVERYBODY, "list_workspaces", "list_deeds"),
