@@ -143,6 +143,9 @@ def as_of(rows: Rows, step: int) -> Rows:
         ]
     if step < CHECKSUMS:
         kept["passages"] = [{name: row[name] for name in row if name != "checksum"} for row in kept["passages"]]
+    kept["documents"] = [
+        {name: row[name] for name in row if name != "project"} for row in kept["documents"]
+    ]  # generated
     if step < OWNERS:
         kept["agents"] = [{name: row[name] for name in row if name != "owner"} for row in kept["agents"]]
         kept["agent_connections"] = []

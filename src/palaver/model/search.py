@@ -59,10 +59,10 @@ class Beside(OmitsDefaults):
 
 @dataclass(frozen=True)
 class ResultItem(OmitsDefaults):
-    """A search result. `source` and `id` open it; `loc` is the place of the match. `project` is present if it is known,
-    `seen` if this session was shown the result before, `highlights` if they were asked for."""
+    """A search result. `source` and `id` open it; `loc` is the place of the match. `agent` (whose session it is) and
+    `project` are present if they are known, `seen` if this session was shown the result before, `highlights` if they were asked for."""
 
-    omit_if_default = ("project", "seen", "highlights")
+    omit_if_default = ("agent", "project", "seen", "highlights")
 
     id: str | int
     source: str
@@ -82,6 +82,7 @@ class ResultItem(OmitsDefaults):
     sender: str | None = None
     loc: Loc | None = None
     link: str | None = None
+    agent: str | None = None
     project: str | None = None
     seen: bool = False
     highlights: Highlights | None = None

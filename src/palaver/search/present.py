@@ -14,6 +14,7 @@ from palaver.search.recall.choose import LABELS, best_passage, chunk_instead
 from palaver.search.results import Result, Results
 from palaver.search.snippet import beginning, highlights, match_place, passage_snippet, snippet_and_place
 from palaver.search.sources import SOURCES
+from palaver.store.bus import agents
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
 from palaver.text.query import Nothing, Phrase
@@ -60,6 +61,8 @@ def present(
         loc = source.loc(at, place[0] if place else 0)
         link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))
         item = source.result(at, score=one.score, snippet=snippet, loc=loc, link=link)
+        if at.source == "sessions":
+            item = replace(item, agent=shown_name(read, at))
         if found := followups.get(at.passage_id):  # an answer is shown from its beginning, a correction at the match
             answer, later = found
             item = SaidItem(
@@ -105,6 +108,12 @@ def _followup(at: FoundPassage, snippet: str) -> Beside:
         created_at=at.created_at,
         snippet=snippet,
     )
+
+
+def shown_name(read: Reader, at: FoundPassage) -> str | None:
+    """The name of the agent whose session it is."""
+    agent = agents.find(read, at.agent_id) if at.agent_id else None
+    return agent.shown_name if agent else at.author
 
 
 def link_to(base_url: str, source: str, id: str | int) -> str:

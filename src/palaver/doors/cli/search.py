@@ -134,7 +134,8 @@ def _show_in_blocks(results: list[dict[str, Any]]) -> None:
     for item in results:
         at = (item["last_modified"] or "")[:10]
         project = project_name(item["project"]) if item.get("project") else None
-        heading = " · ".join(part for part in (item["source"], project, item["title"], item["sender"], at) if part)
+        parts = (item["source"], project, item.get("agent"), item["title"], item["sender"], at)
+        heading = " · ".join(part for part in parts if part)
         for line in output.wrap(output.bold(output.one_line(output.clean(heading))), width):
             output.say(line)
         for line in output.wrap(output.cell("snippet", item["snippet"]), width - 2):

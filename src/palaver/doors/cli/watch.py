@@ -63,10 +63,10 @@ def watch(
     With --url or PALAVER_URL the turns go to a server, each once. While the server cannot be reached, the command
     waits and tries again. It remembers in PALAVER_HOME what was sent.
 
-    Each session keeps its project: the address of its repository, or its folder. Text is recorded unchanged. --tool-output says how
-    much of tool calls is kept. 'short' keeps the tool's name, its shortened arguments, the first and last lines of
-    the output, and whole errors. 'full' keeps up to 2,000 characters of a call and 10,000 of its output. 'none' keeps
-    neither. Calls of palaver's own tools are left out.
+    Each session keeps its project: the address of its repository, or its folder. Text is recorded unchanged.
+    --tool-output says how much of tool calls is kept. 'short' keeps the tool's name, its shortened arguments, the
+    first and last lines of the output, and whole errors. 'full' keeps up to 2,000 characters of a call and 10,000 of
+    its output. 'none' keeps neither. Calls of palaver's own tools are left out.
 
     Well-known kinds of keys and tokens are masked: '[a GitHub token]' replaces one. So are passwords assigned to a
     name: DB_PASSWORD=… becomes 'DB_PASSWORD=[a password]'. Other passwords are not recognised.

@@ -28,9 +28,7 @@ CREATOR = Rule("creator", "who created the thread; admins")
 OWN_NAME = Rule("own name", "everybody, in their own name")
 ITSELF = Rule("itself", "the agent itself, or who has the secret of the agent")
 OWN_SESSIONS = Rule("own sessions", "people: sessions of all agents; agents: their own")
-SHARED_SESSIONS = Rule(
-    "shared sessions", "people: sessions of all agents; agents: their own and shared ones"
-)
+SHARED_SESSIONS = Rule("shared sessions", "people: sessions of all agents; agents: their own and shared ones")
 MASKED = Rule("masked", "everybody; agents do not see messages for people only")
 PEOPLE = Rule("people", "people")
 OWN_APPLICATIONS = Rule("own applications", "people: what they let in themselves; admins: all of the workspace")

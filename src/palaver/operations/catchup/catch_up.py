@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -78,6 +78,8 @@ async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> Ca
     agent, token = await _reading_agent(workspace, caller)
     reader = reader_of(caller, agent)
     project = request.project or caller.client.project or (agent.project if agent else None)
+    if project and not caller.client.project and not (agent and agent.project):
+        caller = replace(caller, client=replace(caller.client, project=project))
     since = parse(request.since) if request.since else None
     found = await workspace.read(lambda read: collect(read, caller, reader, since=since, project=project))
     news = found.news

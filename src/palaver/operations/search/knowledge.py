@@ -274,6 +274,7 @@ def metadata_of(item: ResultItem) -> dict[str, Any]:
         "score": item.score,
         "created_at": iso(at) if at else None,
         "sender": item.sender,
+        "agent": item.agent,
         "project": item.project,
         "seen": item.seen or None,
         "answer": item.answer.snippet if isinstance(item, SaidItem) and item.answer else None,

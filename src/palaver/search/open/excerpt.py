@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
@@ -12,7 +12,7 @@ from palaver.errors import Refused
 from palaver.model.people import Caller
 from palaver.model.search import FoundPassage, GetResponse, Loc
 from palaver.search.open.budget import join_chunks, spread
-from palaver.search.present import link_to
+from palaver.search.present import link_to, shown_name
 from palaver.search.question import any_of
 from palaver.search.snippet import cut_around, match_place, passage_snippet, snippet_at
 from palaver.search.sources import SOURCES
@@ -72,6 +72,8 @@ class Opening(NamedTuple):
             loc=self.plan.loc or source.loc(at, 0),
             link=link_to(self.read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position)),
         )
+        if at.source == "sessions":
+            meta = replace(meta, agent=shown_name(self.read, at))
         return GetResponse(meta, content, truncated=truncated, **more)
 
 
