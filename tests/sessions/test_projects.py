@@ -56,9 +56,9 @@ def test_watched_sessions_keep_their_project_also_when_the_index_is_made_again(p
     def check() -> None:
         listed = person.terminal.json("session", "list")["sessions"]
         assert {(one["session_id"], one["agent"], one["project"]) for one in listed} == {
-            (mine, "claude-code", str(repository)),
-            (other, "claude-code", "/nowhere/else"),
-            (thread, "codex", "/home/ann/garden"),
+            (mine, "Claude Code in garden", str(repository)),
+            (other, "Claude Code in else", "/nowhere/else"),
+            (thread, "Codex in garden", "/home/ann/garden"),
         }
         narrow = person.terminal.json("session", "list", "--project", str(repository))["sessions"]
         assert [one["session_id"] for one in narrow] == [mine]

@@ -84,8 +84,8 @@ class Person:
 
     def recorded(self, agent: str = "claude-code") -> Counter[str]:
         """How often each turn stands in the transcripts."""
-        folder = self.terminal.home / "sessions" / "default" / agent
-        lines = [line for file in folder.glob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
+        folder = self.terminal.home / "sessions" / "default"
+        lines = [line for file in folder.glob(f"{agent}*/*.jsonl") for line in file.read_text("utf-8").splitlines()]
         return Counter(json.loads(line).get("id") for line in lines if '"content"' in line)
 
 

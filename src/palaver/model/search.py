@@ -60,7 +60,8 @@ class Beside(OmitsDefaults):
 @dataclass(frozen=True)
 class ResultItem(OmitsDefaults):
     """A search result. `source` and `id` open it; `loc` is the place of the match. `agent` (whose session it is) and
-    `project` are present if they are known, `seen` if this session was shown the result before, `highlights` if they were asked for."""
+    `project` are present if they are known, `seen` if this session was shown the result before, `highlights` if they
+    were asked for."""
 
     omit_if_default = ("agent", "project", "seen", "highlights")
 

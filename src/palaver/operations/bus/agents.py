@@ -266,7 +266,7 @@ async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgen
     found = await workspace.read(
         lambda read: [
             one.session_id
-            for one in sessions.list_sessions(read, sharing.readable_groups(read, EVERYTHING, agent.id), 1_000_000, 0)
+            for one in sessions.list_sessions(read, sharing.readable_groups(read, EVERYTHING, {agent.id}), 1_000_000, 0)
         ]
     )
     if found and not request.with_sessions:

@@ -25,28 +25,45 @@ NOT_AVAILABLE = "Conversation search is not available"
 v1_route = partial(Route, invalid=400, complaint=("error", "detail"))
 
 
-def named_agent(read: Reader, name: str) -> Owner:
-    agent = agents.named(read, name)
+def owners_called(read: Reader, caller: Caller, name: str) -> list[Owner]:
+    """The agent with this id, slug or name, or all agents of a program. An agent with a token can only name itself."""
+    found = agents.called(read, name)
+    if caller.agent_id not in [agent.id for agent in found]:
+        visibility.must_reach_sessions_of(caller, None)
+    if not found:
+        raise NotFound("agent", name, "List agents to see the known ones.")
+    return list(map(Owner.of, found))
+
+
+def owner_of(read: Reader, caller: Caller, name: str, session_id: str | None = None) -> Owner:
+    """The agent with this id or slug, to record sessions; with a session, to delete it, also by the program's name.
+
+    An agent with a token can only name itself.
+    """
+    agent = agents.named(read, name) if session_id is None else _agent_with(read, name, session_id)
+    visibility.must_reach_sessions_of(caller, agent.id if agent else None)
     if agent is None:
         raise NotFound("agent", name, "List agents to see the known ones.")
     return Owner.of(agent)
 
 
-def owner_of(read: Reader, caller: Caller, name: str) -> Owner:
-    """The agent with this id or slug, to record and delete sessions. An agent with a token can only name itself."""
-    agent = agents.named(read, name)
-    visibility.must_reach_sessions_of(caller, agent.id if agent else None)
-    return named_agent(read, name)
-
-
 def readable_owner(read: Reader, caller: Caller, name: str, session_id: str) -> Owner:
-    """The agent with this id or slug, to read one of its sessions. A session out of reach is like one that is not
-    there."""
-    reach, agent = sharing.reach_of(read, caller), agents.named(read, name)
+    """The agent with this id or slug, or one of the program, to read one of its sessions. A session out of reach is
+    like one that is not there."""
+    reach, agent = sharing.reach_of(read, caller), _agent_with(read, name, session_id)
     project = sessions.project_of(read, agent.id, session_id) if agent else None
     if not reach.includes(agent.id if agent else None, project):
         raise Forbidden("There is no such session that you may read. List sessions to see which you can read.")
-    return named_agent(read, name)
+    if agent is None:
+        raise NotFound("agent", name, "List agents to see the known ones.")
+    return Owner.of(agent)
+
+
+def _agent_with(read: Reader, name: str, session_id: str) -> Agent | None:
+    """Of the agents that are called so, the one with this session, else the first."""
+    found = {agent.id: agent for agent in agents.called(read, name)}
+    recorded = sessions.recorded_by(read, session_id, list(found)) if len(found) > 1 else None
+    return found[recorded] if recorded else next(iter(found.values()), None)
 
 
 def owner_or_new(change: Change, caller: Caller, name: str, recorded: Owner | None = None) -> Owner:

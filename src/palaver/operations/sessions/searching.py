@@ -14,7 +14,7 @@ from palaver.model.sessions import Turn
 from palaver.model.times import parse
 from palaver.operations import identity
 from palaver.operations.operation import Tool, operation
-from palaver.operations.sessions.owners import NOT_AVAILABLE, must_be_indexed, owner_of, v1_route
+from palaver.operations.sessions.owners import NOT_AVAILABLE, must_be_indexed, owners_called, v1_route
 from palaver.operations.sessions.recording import TurnAnswer
 from palaver.search import hints
 from palaver.search.match import match_turns
@@ -134,9 +134,9 @@ def search_conversations(read: SearchReader, caller: Caller, request: SearchConv
     """Search the sessions of one agent by keywords, best match first. An agent searches its own: those of its program,
     in all projects, its project first."""
     must_be_indexed(read)
-    owner = owner_of(read, caller, request.agent_id)
+    owners = {owner.id for owner in owners_called(read, caller, request.agent_id)}
     reach = sharing.reach_of(read, caller)
-    own = reach.own if owner.id in reach.own else frozenset({owner.id})
+    own = reach.own if owners & reach.own else frozenset(owners)
     scopes = own_scopes(read, own, reach.project)
     if request.session_id:
         tokens = sessions.scopes_of(read, request.session_id, own)

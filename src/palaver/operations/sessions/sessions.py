@@ -13,9 +13,10 @@ from palaver.model.requests import Id, Project, Request, clamp
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import iso
 from palaver.operations.operation import Command, only, operation
-from palaver.operations.sessions.owners import must_be_indexed, named_agent, owner_of, readable_owner, v1_route
+from palaver.operations.sessions.owners import must_be_indexed, owner_of, readable_owner, v1_route
 from palaver.operations.sessions.recording import RecordedTurn, not_written, recorded_turn
 from palaver.operations.sessions.session_index import forget
+from palaver.store.bus import agents
 from palaver.store.engines.database import Reader
 from palaver.store.sessions import sessions, sharing
 from palaver.store.sessions.sessions import SessionInfo
@@ -47,8 +48,10 @@ class Sessions:
 def list_sessions(read: Reader, caller: Caller, request: ListSessions) -> Sessions:
     """List sessions, latest first."""
     must_be_indexed(read)
-    agent_id = named_agent(read, request.agent).id if request.agent else None
-    groups = sharing.readable_groups(read, sharing.reach_of(read, caller), agent_id, request.project)
+    if request.agent and not agents.called(read, request.agent):
+        raise NotFound("agent", request.agent, "List agents to see the known ones.")
+    wanted = {agent.id for agent in agents.called(read, request.agent)} if request.agent else None
+    groups = sharing.readable_groups(read, sharing.reach_of(read, caller), wanted, request.project)
     return Sessions(sessions.list_sessions(read, groups, request.limit, request.offset))
 
 
@@ -98,7 +101,7 @@ class SessionDeleted:
 )
 async def delete_session(workspace: Workspace, caller: Caller, request: OneSession) -> SessionDeleted:
     """Permanently delete a session: its transcript and its index entries. Rebuilding the index does not restore it."""
-    owner = await workspace.read(lambda read: owner_of(read, caller, request.agent))
+    owner = await workspace.read(lambda read: owner_of(read, caller, request.agent, request.session))
     transcript = workspace.transcripts.of(owner, request.session)
     is_there = await asyncio.to_thread(transcript.path.exists)
     if (

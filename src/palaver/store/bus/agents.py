@@ -147,6 +147,13 @@ def named(read: Reader, name: str) -> Agent | None:
     return best_named([_agent(row) for row in read.all("agents_called", name=name.removeprefix("@"))], name)
 
 
+def called(read: Reader, name: str) -> list[Agent]:
+    """The agent with this name, and all agents of the client program with this name."""
+    one = named(read, name)
+    of_program = [_agent(row) for row in read.all("agents_of_program", client=name.removeprefix("@"))]
+    return ([one] if one else []) + [agent for agent in of_program if one is None or agent.id != one.id]
+
+
 def best_named(known: Iterable[Agent], name: str) -> Agent | None:
     """The agent of these that the name means, in the order of `named`."""
     name = name.removeprefix("@")

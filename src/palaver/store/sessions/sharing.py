@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple, cast
 
 import orjson
@@ -47,17 +47,17 @@ def groups_of(read: Reader) -> list[SessionGroup]:
 
 
 def readable_groups(
-    read: Reader, reach: SessionReach, agent_id: str | None = None, project: str | None = None
+    read: Reader, reach: SessionReach, agent_ids: Container[str] | None = None, project: str | None = None
 ) -> str | None:
-    """The groups that a caller may read, of one agent and in one project if given, for a statement. None: all."""
+    """The groups that a caller may read, of these agents and in one project if given, for a statement. None: all."""
     project = None if project == EVERY_PROJECT else project
-    if reach.is_everything and agent_id is None and project is None:
+    if reach.is_everything and agent_ids is None and project is None:
         return None
     return keys_of(
         one
         for one in groups_of(read)
         if reach.includes(one.agent_id, one.project)
-        and agent_id in (None, one.agent_id)
+        and (agent_ids is None or one.agent_id in agent_ids)
         and (project is None or same_project(one.project, project) or is_called(one.project or "", project))
     )
 

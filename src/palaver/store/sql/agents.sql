@@ -40,6 +40,9 @@ UPDATE agents SET display_name = :display_name WHERE id = :id;
 -- name: agents_of_client  the agents of an owner in one client program, the oldest first
 SELECT * FROM agents WHERE client = :client AND owner = :owner ORDER BY registered_at, id;
 
+-- name: agents_of_program  the agents of all owners in one client program, the oldest first
+SELECT * FROM agents WHERE client = :client ORDER BY registered_at, id;
+
 -- name: agents_of_owner  the agents of one owner, with their client programs
 SELECT id, client FROM agents WHERE owner = :owner;
 
