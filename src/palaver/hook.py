@@ -12,16 +12,28 @@ import os
 import select
 import socket
 import sys
+from contextlib import suppress
 from time import monotonic
 
 from palaver import child_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-SECONDS = 0.2
-"""Time for the server to answer, unless PALAVER_HOOK_SECONDS says otherwise. Clients should not wait for 0.3 s."""
+    Send = Callable[[str, bytes, float], tuple[int, bytes]]
+
+SECONDS, START_SECONDS = 2.0, 8.0
+"""Time for the server to answer, unless PALAVER_HOOK_SECONDS says otherwise. It is longer at the start of a session:
+many may start at once, and the model needs its briefing. The settings of the clients allow more than that."""
+CONNECT_SECONDS = 0.5
+"""Time to reach the server. One that is down must not hold up the client."""
+CONFIRM_SECONDS = 0.1
+"""Time to confirm that the text was written. If it is not enough, the next event confirms it."""
+SHOWN_FOLDER = "hooks"
+"""Has a file for each session with the id of the last text that was written. It also locks the session's hooks."""
+SHOWN_KEPT = 30 * 86_400
 MOST_INPUT = 4_000_000
 MOST_ANSWER = 400_000
 MOST_PROMPT = 20_000
@@ -42,7 +54,7 @@ HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
   The JSON of the client is read from standard input. The answer is printed in the format of the client. If
   anything fails, nothing is printed and the exit code is 0; 'palaver doctor' shows the last problem.
   The server is PALAVER_URL (with PALAVER_TOKEN), or the one in connection.json in PALAVER_HOME, or the running
-  server. It has 0.2 seconds to answer; PALAVER_HOOK_SECONDS sets another time.
+  server. It has 2 seconds to answer, 8 at the start of a session; PALAVER_HOOK_SECONDS sets another time.
 """
 
 
@@ -70,22 +82,91 @@ def main(words: list[str]) -> int:
 
 
 def answer(event: str, client: str) -> None:
-    until = monotonic() + float(os.environ.get("PALAVER_HOOK_SECONDS") or SECONDS)
+    usual = START_SECONDS if event == "session-start" else SECONDS
+    until = monotonic() + float(os.environ.get("PALAVER_HOOK_SECONDS") or usual)
     given = read_input(until)
-    session = str(given.get("session_id") or given.get("conversation_id") or f"{client}-{os.getppid()}")
+    session = str(given.get("session_id") or given.get("conversation_id") or f"{client}-{os.getppid()}")[:256]
     roots = given.get("workspace_roots")
     folder = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd()
     url, token = server()
     if event in ("pre-compact", "session-end") and given.get("transcript_path"):
         record(str(given["transcript_path"]), url, token)
-    told: dict[str, Any] = {"client": client, "session": session[:256], "project": project(str(folder), url)}
+    told: dict[str, Any] = {"client": client, "session": session, "project": project(str(folder), url)}
     if is_local(url):
         told["pid"] = client_process()
     if event == "prompt" and isinstance(given.get("prompt"), str) and has_recall(str(folder), url):
         told["prompt"] = given["prompt"][:MOST_PROMPT].replace("\0", "")
-    said = ask(url, token, event, told, until)
-    if text := said.get("text"):
-        sys.stdout.write(json.dumps(in_format_of(client, event, str(text), given)) + "\n")
+    if isinstance(given.get("source"), str):
+        told["source"] = given["source"][:60]
+    send = sender(url, token)
+    with ShownFile(f"{client}-{session}", until) as shown:
+        said = ask(url, send, event, told | {"confirmed": shown.ids}, until)
+        made = in_format_of(client, event, str(said["text"]), given) if said.get("text") else {}
+        if made:
+            sys.stdout.write(json.dumps(made) + "\n")
+            sys.stdout.flush()
+            shown.put(str(said.get("delivery") or ""))
+        elif event == "session-end":
+            os.unlink(shown.path)
+    if made:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the client has all of the output and need not wait
+        with suppress(HookProblem):  # the next event confirms it, too
+            ask(url, send, "confirm", {**told, "confirmed": shown.ids}, monotonic() + CONFIRM_SECONDS)
+    if event == "session-start":
+        remove_old_files(os.path.dirname(shown.path))
+
+
+class ShownFile:
+    """The file of a session with the id of the text that was written last. One hook of a session uses it at a time.
+
+    The next event tells the server this id, in case it did not hear the confirmation."""
+
+    def __init__(self, name: str, until: float) -> None:
+        safe = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)
+        self.path = os.path.join(home(), SHOWN_FOLDER, safe[:120])
+        self.until = until
+        self.ids: list[str] = []
+        self.file = -1
+
+    def __enter__(self) -> ShownFile:
+        import fcntl
+        from time import sleep
+
+        try:
+            for folder in (home(), os.path.dirname(self.path)):
+                os.makedirs(folder, 0o700, exist_ok=True)
+            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return self  # without the file a text may be shown twice, but it is shown
+        while True:
+            try:
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if monotonic() > self.until:
+                    raise HookProblem("another hook of this session is still at work") from None
+                sleep(0.005)
+        self.ids = os.pread(self.file, 1000, 0).decode("ascii", "replace").split()
+        return self
+
+    def put(self, delivery: str) -> None:
+        self.ids = [delivery] if delivery else []
+        if self.file >= 0:
+            os.ftruncate(self.file, 0)
+            os.pwrite(self.file, delivery.encode(), 0)
+
+    def __exit__(self, *_: object) -> None:
+        if self.file >= 0:
+            os.close(self.file)
+
+
+def remove_old_files(folder: str) -> None:
+    """Remove the files of sessions that did not tell their end."""
+    from time import time
+
+    for entry in os.scandir(folder):
+        if entry.stat().st_mtime < time() - SHOWN_KEPT:
+            os.unlink(entry.path)
 
 
 def read_input(until: float) -> dict[str, Any]:
@@ -115,7 +196,9 @@ def parsed(data: bytes) -> dict[str, Any] | None:
 def in_format_of(client: str, event: str, text: str, given: dict[str, Any]) -> dict[str, Any]:
     """The answer as the client expects it."""
     if client == "cursor":
-        return {"followup_message": text} if event == "stop" else {"additional_context": text}
+        # Its prompt hook has no way to add text: nothing is written, so nothing counts as shown.
+        names = {"session-start": "additional_context", "stop": "followup_message"}
+        return {names[event]: text} if event in names else {}
     if event == "stop":
         return {"decision": "deny" if client == "gemini-cli" else "block", "reason": text}
     usual = {"session-start": "SessionStart", "prompt": "BeforeAgent" if client == "gemini-cli" else "UserPromptSubmit"}
@@ -178,15 +261,11 @@ def has_recall(folder: str, url: str) -> bool:
     return read_project_file(folder).has_recall
 
 
-def ask(url: str, token: str, event: str, told: dict[str, Any], until: float) -> dict[str, Any]:
-    body = json.dumps(told).encode()
-    headers = {"Content-Type": "application/json", "Connection": "close"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    if url.startswith("https://"):
-        status, data = ask_securely(url, f"/api/hooks/{event}", headers, body, until)
-    else:
-        status, data = ask_plainly(url, f"/api/hooks/{event}", headers, body, until)
+def ask(url: str, send: Send, event: str, told: dict[str, Any], until: float) -> dict[str, Any]:
+    try:
+        status, data = send(f"/api/hooks/{event}", json.dumps(told).encode(), until)
+    except OSError as problem:
+        raise HookProblem(f"No palaver server answers at {url}: {problem}.") from None
     found = parsed(data)
     if status == 200 and found is not None:
         return found
@@ -195,17 +274,25 @@ def ask(url: str, token: str, event: str, told: dict[str, Any], until: float) ->
     raise HookProblem(f"{url} answered with status {status}.")
 
 
-def ask_plainly(url: str, path: str, headers: dict[str, str], body: bytes, until: float) -> tuple[int, bytes]:
-    """A POST request over a plain socket. Python's HTTP client takes longer to import than the server to answer."""
+def sender(url: str, token: str) -> Send:
+    """A function that sends a POST request: path, body and time limit, to status and content."""
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    return secure_sender(url, headers) if url.startswith("https://") else plain_sender(url, headers)
+
+
+def plain_sender(url: str, headers: dict[str, str]) -> Send:
+    """Each request has a plain socket. Python's HTTP client takes longer to import than the server to answer."""
     rest = url.partition("://")[2]
     address, slash, prefix = rest.partition("/")
     host, _, port = address.rpartition(":") if ":" in address.rpartition("]")[2] else (address, "", "80")
-    try:
-        connection = socket.create_connection((host.strip("[]"), int(port)), timeout=remaining(until))
-        with connection:
+
+    def send(path: str, body: bytes, until: float) -> tuple[int, bytes]:
+        place = (host.strip("[]"), int(port))
+        with socket.create_connection(place, timeout=min(CONNECT_SECONDS, remaining(until))) as connection:
             lines = [f"POST {slash}{prefix}{path} HTTP/1.1", f"Host: {address}", f"Content-Length: {len(body)}"]
             lines += [f"{name}: {value}" for name, value in headers.items()]
-            connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+            connection.settimeout(remaining(until))
+            connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode() + body)
             data = b""
             while len(data) < MOST_ANSWER:
                 connection.settimeout(remaining(until))
@@ -213,27 +300,35 @@ def ask_plainly(url: str, path: str, headers: dict[str, str], body: bytes, until
                 data += part
                 if not part:
                     break
-    except OSError as problem:
-        raise HookProblem(f"No palaver server answers at {url}: {problem}.") from None
-    head, _, content = data.partition(b"\r\n\r\n")
-    words = head.split(None, 2)
-    if len(words) < 2 or not words[1].isdigit():
-        raise HookProblem(f"{url} is not a palaver server.")
-    return int(words[1]), content
+        head, _, content = data.partition(b"\r\n\r\n")
+        words = head.split(None, 2)
+        if len(words) < 2 or not words[1].isdigit():
+            raise HookProblem(f"{url} is not a palaver server.")
+        return int(words[1]), content
+
+    return send
 
 
-def ask_securely(url: str, path: str, headers: dict[str, str], body: bytes, until: float) -> tuple[int, bytes]:
+def secure_sender(url: str, headers: dict[str, str]) -> Send:
+    """All requests have one connection, as its handshake takes long."""
     from http.client import HTTPException, HTTPSConnection
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
-    connection = HTTPSConnection(parts.netloc, timeout=remaining(until))
-    try:
-        connection.request("POST", parts.path + path, body, headers)
-        response = connection.getresponse()
-        return response.status, response.read(MOST_ANSWER)
-    except (OSError, HTTPException) as problem:
-        raise HookProblem(f"No palaver server answers at {url}: {problem}.") from None
+    connection = HTTPSConnection(parts.netloc, timeout=CONNECT_SECONDS)
+
+    def send(path: str, body: bytes, until: float) -> tuple[int, bytes]:
+        if connection.sock is None:
+            connection.connect()
+        connection.sock.settimeout(remaining(until))
+        try:
+            connection.request("POST", parts.path + path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.read(MOST_ANSWER)
+        except HTTPException as problem:
+            raise OSError(str(problem)) from None
+
+    return send
 
 
 def remaining(until: float) -> float:

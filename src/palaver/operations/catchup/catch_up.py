@@ -114,14 +114,14 @@ def mark_read(change: Change, reader: ThreadReader, found: Found, brief: briefin
     """The news were shown: their threads are read to the end, and the messages to the reader were seen. What did not
     fit into the text stays unread, with its thread."""
     first_shown = len(found.mentions) - brief.shown.get(briefing.FOR_YOU, 0)  # the newest ones are shown
-    mentions = found.mentions[first_shown:]
     left_out = {mention.message.thread_id for mention in found.mentions[:first_shown]}
     left_out |= {one.thread_id for one in found.news.threads[brief.shown.get(briefing.UNREAD, 0) :]}
     for thread in found.unread:
         if thread.thread.id not in left_out:
             read_marks.advance(change, reader.key, thread.stored.document_id, thread.thread.current_seq)
+    mentions = [one for one in found.mentions[first_shown:] if one.message.thread_id not in left_out]
     for mention in mentions:
-        if reader.agent and mention.message.thread_id not in left_out:
+        if reader.agent:
             read_marks.advance(change, reader.key, mention.document_id, mention.message.seq)
     read_marks.mark_seen(change, reader, mentions)
     if reader.agent is None:
@@ -162,7 +162,7 @@ def mark_thread_read(change: Change, caller: Caller, request: MarkRead) -> ReadM
     reader = reader_of(caller, identity.agent_of(change, caller))
     if request.only_forward:
         seq = max(seq, read_marks.read_seq(change, reader, stored))
-    read_marks.move(change, reader.key, stored.document_id, seq)
+    read_marks.move(change, reader, stored.document_id, seq)
     return ReadMark(stored.thread.id, seq, last, stored.thread.updated_at)
 
 

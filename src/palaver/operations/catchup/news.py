@@ -100,16 +100,19 @@ def collect(
     without_session: str | None = None,
 ) -> Found:
     """Collect the news of a reader. A message is in one list only. `without_session` is the session that asks."""
+    mentions = read_marks.mentions_of(read, reader, since or now() - MENTIONS_LOOK_BACK, MOST_MENTIONS)
+    handled = [mention.message for mention in mentions if mention.is_handled and since is None]
     mentions = [
         mention
-        for mention in read_marks.mentions_of(read, reader, since or now() - MENTIONS_LOOK_BACK, MOST_MENTIONS)
-        if _is_open(read, caller, reader, mention, since)
+        for mention in mentions
+        if not (mention.is_handled and since is None) and not visibility.hides(caller, mention.message.metadata)
     ]
     news = News(mentions=[item_of(mention.topic, mention.message) for mention in mentions])
-    shown = {mention.message.id for mention in mentions}
+    shown = {mention.message.id for mention in mentions} | {message.id for message in handled}
     unread = read_marks.unread_threads(read, reader, since, MOST_THREADS)
     for thread in unread:
-        if count := read_marks.count_unread(read, reader, thread):
+        done = sum(one.thread_id == thread.thread.id and one.seq > thread.read_seq for one in handled)
+        if (count := read_marks.count_unread(read, reader, thread) - done) > 0:
             found = messages.newest(read, thread.stored, MESSAGES_PER_THREAD, after_seq=thread.read_seq)
             _sort_messages(news, thread, count, visibility.mask_messages(caller, found), reader, shown)
     if project:
@@ -121,17 +124,6 @@ def collect(
             if one.id not in known
         ]
     return Found(news, mentions, unread)
-
-
-def _is_open(read: Reader, caller: Caller, reader: ThreadReader, mention: Mention, since: datetime | None) -> bool:
-    """Whether the reader has neither read the message nor posted after it."""
-    if visibility.hides(caller, mention.message.metadata):
-        return False
-    if since is not None:
-        return True
-    return not mention.is_read and not read_marks.has_posted_after(
-        read, reader, mention.document_id, mention.message.seq
-    )
 
 
 def _sort_messages(

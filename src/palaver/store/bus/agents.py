@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import itertools
@@ -179,14 +180,19 @@ def must_prove(read: Reader, agent_id: str, token: str | None) -> Agent:
     return _agent(row)
 
 
-def new_secret(change: Change, agent: Agent) -> str:
-    """Give the agent a further secret. The ones it has stay valid, up to the newest SECRETS_KEPT."""
-    secret = secrets.token_urlsafe(32)
-    row = change.must("agent", id=agent.id)
-    if row["token_hash"] is None:
+def new_secret(change: Change, agent: Agent, session: str | None = None) -> str:
+    """Give the agent a further secret. The ones it has stay valid, up to the newest SECRETS_KEPT. The secret of a
+    client's session is made from its id, so that a session whose context was compacted gets the same one again."""
+    secret, at = secrets.token_urlsafe(32), micros(now())
+    key = change.must("agent", id=agent.id)["token_hash"]
+    if key is None:
         change.run("set_agent_token", id=agent.id, token_hash=_hash(secret))
-    else:
-        change.run("add_agent_secret", token_hash=_hash(secret), agent_id=agent.id, at=micros(now()))
+        key = _hash(secret)
+    if session is not None:
+        made = hmac.digest(key.encode(), f"session {session}".encode("utf-8", "replace"), "sha256")
+        secret = base64.urlsafe_b64encode(made).decode().rstrip("=")
+    if _hash(secret) != key:
+        change.run("add_agent_secret", token_hash=_hash(secret), agent_id=agent.id, at=at)
         change.run("drop_old_agent_secrets", agent_id=agent.id, keep=SECRETS_KEPT)
     return secret
 

@@ -34,12 +34,8 @@ def add(change: Change, message: Message, passage_id: int, document_id: int, rep
     change.run_many("insert_mention", [{"name": name, **where} for name in names_in(message, replies_to)])
 
 
-def mark_seen(change: Change, names: Iterable[str], passage_ids: Iterable[int]) -> set[int]:
-    """Store that messages were shown to their receiver. Returns those that were not shown before."""
+def mark_seen(change: Change, names: Iterable[str], passage_ids: Iterable[int]) -> None:
+    """Store that messages were shown to their receiver, and that it went on."""
     at = micros(now())
-    return {
-        passage_id
-        for passage_id in passage_ids
-        for name in names
-        if change.run("mention_seen", name=name, passage_id=passage_id, at=at)
-    }
+    ids = list(passage_ids)
+    change.run_many("mention_seen", [{"name": name, "passage_id": one, "at": at} for name in names for one in ids])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from palaver.model.messages import Message, Thread
 from palaver.model.people import Agent, Caller
@@ -15,6 +17,8 @@ from palaver.store.engines.database import Change, Reader
 MOST_COUNTED = 1_000
 FIRST_LOOK_BACK = timedelta(days=1)
 """Somebody who asks for the first time gets the news of this period."""
+HOOK_TIME = timedelta(seconds=10)
+"""A hook that was given a message may take this long to confirm it. Until then other sessions are not given it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class Mention:
     message: Message
     is_read: bool
     """The reader has read the thread up to it."""
+    is_handled: bool
+    """The reader has read, answered or reacted to it, or was shown it and went on."""
 
 
 class PendingMarks:
@@ -106,9 +112,12 @@ def join(change: Change, reader: str, document_id: int, seq: int) -> None:
     change.run("join_thread", reader=reader, document_id=document_id, seq=seq)
 
 
-def move(change: Change, reader: str, document_id: int, seq: int) -> None:
-    """Set a mark, also back."""
-    change.run("set_read_mark", reader=reader, document_id=document_id, seq=seq)
+def move(change: Change, reader: ThreadReader, document_id: int, seq: int) -> None:
+    """Set a mark, also back. Messages after it are news again."""
+    change.run("set_read_mark", reader=reader.key, document_id=document_id, seq=seq)
+    change.run_many(
+        "mentions_unseen", [{"name": name, "document_id": document_id, "seq": seq} for name in reader.names]
+    )
 
 
 def mark_all_read(change: Change, reader: ThreadReader) -> int:
@@ -179,11 +188,6 @@ def count_unread(read: Reader, reader: ThreadReader, thread: UnreadThread) -> in
     return int(row["unread"])
 
 
-def has_posted_after(read: Reader, reader: ThreadReader, document_id: int, seq: int) -> bool:
-    args = {"agent_id": reader.agent_id, "person": reader.person}
-    return read.one("posted_after", document_id=document_id, seq=seq, **args) is not None
-
-
 def mentions_of(
     read: Reader, reader: ThreadReader, since: datetime, limit: int, marks_of: ThreadReader | None = None
 ) -> list[Mention]:
@@ -191,30 +195,36 @@ def mentions_of(
     return _mentions(read, reader, "mentions_of", limit, marks_of or reader, since=micros(since))[-limit:]
 
 
-def unseen_mentions(read: Reader, reader: ThreadReader, limit: int) -> list[Mention]:
-    """The oldest messages that are meant for the reader, and that it was not shown and has not read."""
-    return _mentions(read, reader, "unseen_mentions_of", limit, reader)[:limit]
+def unseen_mentions(read: Reader, reader: ThreadReader, session_key: str, limit: int) -> list[Mention]:
+    """The oldest messages that are meant for the reader, and that it was not shown and has not handled."""
+    bounds = {"session": session_key, "recent": micros(now() - HOOK_TIME)}
+    return _mentions(read, reader, "unseen_mentions_of", limit, reader, **bounds)[:limit]
 
 
 def _mentions(
-    read: Reader, reader: ThreadReader, statement: str, limit: int, marks_of: ThreadReader, **bounds: int
+    read: Reader, reader: ThreadReader, statement: str, limit: int, marks_of: ThreadReader, **bounds: Any
 ) -> list[Mention]:
     found: dict[int, Mention] = {}
+    bounds |= {"reader": marks_of.key, "agent_id": marks_of.agent_id, "person": marks_of.person, "limit": limit}
     for name in sorted(reader.names):
-        for row in read.all(statement, name=name, reader=marks_of.key, limit=limit, **bounds):
+        for row in read.all(statement, name=name, **bounds):
             stored = messages.of_row(row)
             is_read = row["read_seq"] is not None and row["seq"] <= row["read_seq"]
             if not reader.wrote(stored.message):
                 found[stored.passage_id] = Mention(
-                    stored.passage_id, stored.document_id, row["topic"], stored.message, is_read
+                    stored.passage_id,
+                    stored.document_id,
+                    row["topic"],
+                    stored.message,
+                    is_read,
+                    bool(row["is_handled"]),
                 )
     return [found[passage_id] for passage_id in sorted(found)]
 
 
-def mark_seen(change: Change, reader: ThreadReader, shown: list[Mention]) -> list[Mention]:
-    """Store that these messages were shown to the reader. Returns those that were not shown to it before."""
-    new = mentions.mark_seen(change, reader.names, [mention.passage_id for mention in shown])
-    return [mention for mention in shown if mention.passage_id in new]
+def mark_seen(change: Change, reader: ThreadReader, shown: Iterable[Mention]) -> None:
+    """Store that the reader has handled these messages."""
+    mentions.mark_seen(change, reader.names, [mention.passage_id for mention in shown])
 
 
 def threads_of_project(read: Reader, project: str, limit: int) -> list[Thread]:

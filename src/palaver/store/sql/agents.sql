@@ -55,9 +55,9 @@ UPDATE agents SET ide = :ide, model = :model WHERE id = :id;
 -- name: delete_agent  remove an agent
 DELETE FROM agents WHERE id = :id;
 
--- name: add_agent_secret  one more secret of an agent
+-- name: add_agent_secret  one more secret of an agent, or one that it gets again
 INSERT INTO agent_secrets (token_hash, agent_id, created_at) VALUES (:token_hash, :agent_id, :at)
-ON CONFLICT DO NOTHING;
+ON CONFLICT (token_hash) DO UPDATE SET created_at = excluded.created_at;
 
 -- name: drop_old_agent_secrets  keep the newest secrets only
 DELETE FROM agent_secrets WHERE agent_id = :agent_id AND token_hash NOT IN (

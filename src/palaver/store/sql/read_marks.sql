@@ -66,13 +66,6 @@ SELECT count(*) AS unread FROM (
     LIMIT :limit
 ) AS found;
 
--- name: posted_after  did somebody post in a thread after a seq?
-SELECT 1 AS found FROM passages
-WHERE document_id = :document_id AND position > :seq
-  AND (CAST(:agent_id AS text) IS NULL OR author_id = :agent_id)
-  AND (CAST(:person AS text) IS NULL OR (author_id IS NULL AND author = :person))
-LIMIT 1;
-
 -- name: insert_mention  a message is meant for this name
 INSERT INTO mentions (name, passage_id, document_id, seq) VALUES (:name, :passage_id, :document_id, :seq)
 ON CONFLICT DO NOTHING;
@@ -80,26 +73,73 @@ ON CONFLICT DO NOTHING;
 -- name: delete_mentions  before the mentions of an edited message are stored again
 DELETE FROM mentions WHERE passage_id = :passage_id AND seen_at IS NULL;
 
--- name: mentions_of  the newest messages that are meant for a name
-SELECT n.passage_id, n.document_id, n.seq, n.seen_at, d.native_id AS thread_id, t.topic, m.seq AS read_seq,
-       p.native_id AS id, p.author, p.author_id, p.role, p.text, p.created_at, p.data
+-- name: mentions_of  the newest messages that are meant for a name; handled: its reader was shown, read or answered them
+SELECT n.passage_id, n.document_id, n.seq, d.native_id AS thread_id, t.topic, m.seq AS read_seq,
+       p.native_id AS id, p.author, p.author_id, p.role, p.text, p.created_at, p.data,
+       CASE WHEN n.seen_at IS NOT NULL OR n.seq <= coalesce(m.seq, 0)
+              OR EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = n.passage_id AND r.agent_id = :reader)
+              OR EXISTS (SELECT 1 FROM passages q WHERE q.document_id = n.document_id AND q.position > n.seq
+                           AND (q.author_id = :agent_id OR (q.author_id IS NULL AND q.author = :person)))
+            THEN 1 ELSE 0 END AS is_handled
 FROM mentions n JOIN passages p ON p.id = n.passage_id
 JOIN documents d ON d.id = n.document_id JOIN threads t ON t.document_id = n.document_id
 LEFT JOIN read_marks m ON m.document_id = n.document_id AND m.reader = :reader
 WHERE n.name = :name AND t.status <> 'archived' AND p.created_at >= :since
 ORDER BY n.passage_id DESC LIMIT :limit;
 
--- name: unseen_mentions_of  the oldest messages that are meant for a name and were not shown to it
-SELECT n.passage_id, n.document_id, n.seq, n.seen_at, d.native_id AS thread_id, t.topic, m.seq AS read_seq,
-       p.native_id AS id, p.author, p.author_id, p.role, p.text, p.created_at, p.data
+-- name: unseen_mentions_of  the oldest messages that are meant for a name, and that its reader has not handled. Without
+-- those that a hook has shown, or another session is just being shown
+SELECT n.passage_id, n.document_id, n.seq, d.native_id AS thread_id, t.topic, m.seq AS read_seq,
+       p.native_id AS id, p.author, p.author_id, p.role, p.text, p.created_at, p.data, 0 AS is_handled
 FROM mentions n JOIN passages p ON p.id = n.passage_id
 JOIN documents d ON d.id = n.document_id JOIN threads t ON t.document_id = n.document_id
 LEFT JOIN read_marks m ON m.document_id = n.document_id AND m.reader = :reader
 WHERE n.name = :name AND n.seen_at IS NULL AND t.status <> 'archived' AND n.seq > coalesce(m.seq, 0)
+  AND NOT EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = n.passage_id AND r.agent_id = :reader)
+  AND NOT EXISTS (SELECT 1 FROM passages q WHERE q.document_id = n.document_id AND q.position > n.seq
+                    AND (q.author_id = :agent_id OR (q.author_id IS NULL AND q.author = :person)))
+  AND NOT EXISTS (SELECT 1 FROM delivered_messages x JOIN deliveries v ON v.id = x.delivery_id
+                  WHERE x.passage_id = n.passage_id AND v.reader = :reader
+                    AND (v.shown_at IS NOT NULL OR (v.session <> :session AND v.offered_at > :recent)))
 ORDER BY n.passage_id LIMIT :limit;
 
 -- name: mention_seen  a message was shown to its receiver; returns no row if it was shown before
 UPDATE mentions SET seen_at = :at WHERE name = :name AND passage_id = :passage_id AND seen_at IS NULL;
+
+-- name: mentions_unseen  messages after a seq of a thread count as not shown to a name
+UPDATE mentions SET seen_at = NULL WHERE name = :name AND document_id = :document_id AND seq > :seq;
+
+-- name: insert_delivery  a text is given to the hook of a client session
+INSERT INTO deliveries (id, session, reader, is_briefing, offered_at, shown_at)
+VALUES (:id, :session, :reader, :is_briefing, :at, :shown_at);
+
+-- name: insert_delivered_message  a message is in a delivery
+INSERT INTO delivered_messages (passage_id, delivery_id) VALUES (:passage_id, :delivery_id);
+
+-- name: confirm_delivery  the hook has written the text
+UPDATE deliveries SET shown_at = :at WHERE id = :id AND session = :session AND shown_at IS NULL;
+
+-- name: deliveries_of_session  the texts that were offered to a session, the latest first
+SELECT id, is_briefing, is_past, shown_at FROM deliveries WHERE session = :session AND reader = :reader
+ORDER BY offered_at DESC, id DESC;
+
+-- name: shown_messages  the messages in the context of a session that its agent has not handled so far
+SELECT DISTINCT x.passage_id FROM delivered_messages x JOIN deliveries v ON v.id = x.delivery_id
+WHERE v.session = :session AND v.reader = :reader AND v.shown_at IS NOT NULL;
+
+-- name: forget_delivered_messages  the messages of the texts that a session was shown are handled, or not in its context
+DELETE FROM delivered_messages WHERE delivery_id IN (
+    SELECT id FROM deliveries WHERE session = :session AND reader = :reader AND shown_at IS NOT NULL
+);
+
+-- name: end_context  the texts that a session was shown are no longer in its context
+UPDATE deliveries SET is_past = :is_past WHERE session = :session AND reader = :reader AND shown_at IS NOT NULL;
+
+-- name: delete_deliveries  forget the texts of a session
+DELETE FROM deliveries WHERE session = :session AND reader = :reader;
+
+-- name: delete_old_deliveries  forget the texts of sessions that were long ago
+DELETE FROM deliveries WHERE offered_at < :before;
 
 -- name: threads_of_project  threads in which agents of a project take part, latest first
 SELECT d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count, t.last_post_at, d.id AS document_id,

@@ -1,0 +1,99 @@
+"""Texts that hooks were given to show to a model. A text counts as shown when its hook confirms that it has written it.
+
+A message in it is handled when the session goes on after that. Until then it can be offered again in a new context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from palaver.model.ids import new_id
+from palaver.model.times import micros, now
+from palaver.store.bus import mentions
+from palaver.store.bus.agents import connection_key
+from palaver.store.bus.read_marks import Mention, ThreadReader
+from palaver.store.engines.database import Change, Reader
+
+KEPT = timedelta(days=90)
+"""Deliveries of sessions that were not resumed for this long are forgotten."""
+
+MOST_REPEATS = 3
+"""The hook of an older palaver never confirms. It is offered the same text so many times again."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookSession:
+    """A session of a client whose hooks report to us, and who reads in it."""
+
+    id: str
+    reader: ThreadReader
+
+    @property
+    def key(self) -> dict[str, str]:
+        return {"session": connection_key(self.id), "reader": self.reader.key}
+
+
+@dataclass(frozen=True, slots=True)
+class HookContext:
+    """What the model of a session has in its context."""
+
+    session: HookSession
+    is_briefed: bool
+    was_compacted: bool
+    """It was briefed in an earlier context only."""
+    passage_ids: frozenset[int]
+    """Messages that it was shown and has not handled."""
+    waits: bool
+    """Texts count as shown only after a confirmation."""
+
+
+def context_of(read: Reader, session: HookSession, *, confirms: bool) -> HookContext:
+    """`confirms`: the hook can confirm. If it cannot, the same text is offered again MOST_REPEATS times at most."""
+    offered = read.all("deliveries_of_session", **session.key)
+    shown = [row for row in offered if row["shown_at"] is not None]
+    is_briefed = any(row["is_briefing"] and not row["is_past"] for row in shown)
+    unconfirmed = offered.index(shown[0]) if shown else len(offered)
+    return HookContext(
+        session,
+        is_briefed,
+        was_compacted=not is_briefed and any(row["is_past"] for row in shown),
+        passage_ids=frozenset(row["passage_id"] for row in read.all("shown_messages", **session.key)),
+        waits=confirms or unconfirmed < MOST_REPEATS,
+    )
+
+
+def offer(change: Change, context: HookContext, messages: Iterable[Mention] = (), *, is_briefing: bool = False) -> str:
+    """Store that the hook is given a text with these messages. Returns the id with which it confirms."""
+    delivery, at, key = new_id(), now(), context.session.key
+    shown_at = None if context.waits else micros(at)
+    change.run("insert_delivery", id=delivery, **key, is_briefing=is_briefing, at=micros(at), shown_at=shown_at)
+    rows = [{"passage_id": message.passage_id, "delivery_id": delivery} for message in messages]
+    change.run_many("insert_delivered_message", rows)
+    change.run("delete_old_deliveries", before=micros(at - KEPT))
+    return delivery
+
+
+def confirm(change: Change, session_id: str, deliveries: Iterable[str]) -> None:
+    """The hook has written these texts."""
+    at, session = micros(now()), connection_key(session_id)
+    change.run_many("confirm_delivery", [{"id": one, "session": session, "at": at} for one in deliveries])
+
+
+def go_on(change: Change, session: HookSession) -> None:
+    """The session goes on: it has handled the messages that it was shown."""
+    if shown := change.all("shown_messages", **session.key):
+        mentions.mark_seen(change, session.reader.names, [row["passage_id"] for row in shown])
+        change.run("forget_delivered_messages", **session.key)
+
+
+def end_context(change: Change, session: HookSession) -> None:
+    """The context of the session was compacted: what it was shown is gone."""
+    change.run("end_context", **session.key, is_past=True)
+    change.run("forget_delivered_messages", **session.key)
+
+
+def forget(change: Change, session: HookSession) -> None:
+    """The session starts with an empty context."""
+    change.run("delete_deliveries", **session.key)
