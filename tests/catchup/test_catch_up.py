@@ -271,6 +271,17 @@ def test_a_message_marked_unread_is_news_again_however_old_it_is(api: httpx.Clie
     assert thread.id in [one["thread_id"] for one in news]
 
 
+def test_a_message_to_somebody_that_is_marked_unread_is_for_them_again(api: httpx.Client, thread: Thread):
+    name = word("ann")
+    made = api.post("/api/tokens", json={"kind": "human", "name": name, "scopes": ["read", "write"]}).json()
+    headers = {"Authorization": f"Bearer {made['secret']}"}
+    thread.post(f"@{name} look", author="zoe")
+    for expected in (1, 0):
+        assert len(api.post("/api/catch-up", json={}, headers=headers).json()["mentions"]) == expected
+    api.put(f"{thread.path}/read-mark", json={"seq": 0}, headers=headers)
+    assert len(api.post("/api/catch-up", json={}, headers=headers).json()["mentions"]) == 1
+
+
 def test_an_agent_marks_the_threads_it_takes_part_in_as_read(api: httpx.Client, thread: Thread):
     made = api.post("/api/tokens", json={"kind": "agent", "name": word("agent-"), "scopes": ["read", "write"]}).json()
     headers, other = {"Authorization": f"Bearer {made['secret']}"}, Thread(api)

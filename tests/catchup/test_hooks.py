@@ -10,6 +10,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,9 @@ class Program:
     def __init__(self, server: Server, project: Path, client: str = "claude-code") -> None:
         self.server, self.project, self.client, self.session = server, project, client, word("session-")
 
-    def hook(self, event: str, **more: Any) -> dict[str, Any]:
+    def hook(self, event: str, env: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
         given = json.dumps({"session_id": self.session, "cwd": str(self.project), **more})
-        done = run_hook([event, "--client", self.client], given, self.server.env)
+        done = run_hook([event, "--client", self.client], given, self.server.env | (env or {}))
         assert (done.returncode, done.stderr) == (0, "")
         return dict(json.loads(done.stdout)) if done.stdout else {}
 
@@ -46,6 +48,12 @@ class Program:
 
     def stop(self) -> str:
         return str(self.hook("stop").get("reason", ""))
+
+    def report(self, event: str, **more: Any) -> dict[str, Any]:
+        """Report an event as a hook does, without writing the answer."""
+        told = {"client": self.client, "session": self.session, "project": str(self.project), **more}
+        with self.server.client() as api:
+            return dict(api.post(f"/api/hooks/{event}", json=told).raise_for_status().json())
 
 
 def run_hook(words: list[str], given: str | bytes, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -83,15 +91,20 @@ def name_in(briefing: str) -> str:
     return briefing.split()[4]
 
 
+def credentials_in(briefing: str) -> dict[str, str]:
+    words = briefing.split()
+    found = {name: words[words.index(name) + 1].strip(",.") for name in ("agent_id", "token") if name in words}
+    return found if "token" in found else {}
+
+
 # Who the agent is
 
 
 def test_the_briefing_says_who_the_agent_is_and_its_credentials_work(program: Program, api: httpx.Client):
-    words = program.start().split()
-    agent_id, token = words[words.index("agent_id") + 1].strip(",."), words[words.index("token") + 1].strip(",.")
+    credentials = credentials_in(program.start())
     thread = Thread(api)
     client = Stateless(api, "claude-code")
-    posted = client.call("msg_post", thread_id=thread.id, content="hello", agent_id=agent_id, token=token)
+    posted = client.call("msg_post", thread_id=thread.id, content="hello", **credentials)
     assert posted["author"] == "Claude Code" or posted["author"].startswith("Claude Code")
 
 
@@ -233,14 +246,10 @@ def test_five_hooks_at_once_show_a_message_once(program: Program, api: httpx.Cli
 
 
 def test_what_the_agent_has_read_is_not_shown_at_a_prompt(program: Program, api: httpx.Client):
-    words = program.start().split()
-    credentials = {
-        "agent_id": words[words.index("agent_id") + 1].strip(","),
-        "token": words[words.index("token") + 1].strip("."),
-    }
+    briefing = program.start()
     thread = Thread(api)
-    thread.post(f"@{name_in(' '.join(words))} read me")
-    Stateless(api, "claude-code").call("msg_list", thread_id=thread.id, **credentials)
+    thread.post(f"@{name_in(briefing)} read me")
+    Stateless(api, "claude-code").call("msg_list", thread_id=thread.id, **credentials_in(briefing))
     assert program.prompt() == ""
 
 
@@ -272,6 +281,227 @@ def test_the_answer_is_in_the_format_of_the_client(client: str, event: str, expe
     }
     if "hookSpecificOutput" in expected:
         assert inner["hookEventName"] == expected["hookSpecificOutput"]["hookEventName"]
+
+
+# Delivered means read by the model
+
+
+def test_a_briefing_that_no_hook_wrote_comes_with_the_next_prompt_once(program: Program):
+    assert program.report("session-start", confirmed=[])["text"].startswith("You are the agent ")
+    assert program.prompt().startswith("You are the agent ")
+    assert program.prompt() == ""
+
+
+def test_a_message_that_no_hook_wrote_comes_with_the_next_event_once(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    Thread(api).post(f"@{name} the lighthouse is dark")
+    lost = [program.report(event, confirmed=[])["text"] for event in ("prompt", "stop", "prompt")]
+    assert all("the lighthouse is dark" in text for text in lost)
+    assert "the lighthouse is dark" in program.stop()
+    assert [program.stop(), program.prompt()] == ["", ""]
+
+
+@contextmanager
+def without_confirmations(server: Server) -> Iterator[str]:
+    """The address of a server that passes every hook on, and loses the confirmations."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if self.path != "/api/hooks/confirm":
+                with server.client() as api:
+                    answer = api.post(self.path, content=body, headers={"content-type": "application/json"})
+                self.send_response(answer.status_code)
+                self.end_headers()
+                self.wfile.write(answer.content)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as between:
+        threading.Thread(target=between.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{between.server_port}"
+        between.shutdown()
+
+
+def test_what_was_written_is_not_repeated_if_the_confirmation_was_lost(program: Program, api: httpx.Client):
+    with without_confirmations(program.server) as url:
+        env = {"PALAVER_URL": url}
+        name = name_in(program.hook("session-start", env)["hookSpecificOutput"]["additionalContext"])
+        assert program.hook("prompt", env) == {}
+        Thread(api).post(f"@{name} the lighthouse is dark")
+        assert "the lighthouse is dark" in program.hook("stop", env)["reason"]
+        assert [program.hook("stop", env), program.hook("prompt", env)] == [{}, {}]
+
+
+def test_a_client_that_never_confirms_is_not_kept_at_work_for_ever(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    Thread(api).post(f"@{name} wait")
+    answers = [program.report("stop")["text"] for _ in range(8)]
+    assert answers[0]
+    assert answers[-3:] == ["", "", ""]
+
+
+def test_a_delivery_is_confirmed_by_its_own_session_only(program: Program, place: Server):
+    delivery = program.report("session-start", confirmed=[])["delivery"]
+    other = Program(place, program.project)
+    other.report("confirm", confirmed=[delivery])
+    assert program.report("prompt", confirmed=[])["text"] != ""
+    program.report("confirm", confirmed=[delivery])
+    assert program.report("prompt", confirmed=[])["text"] == ""
+
+
+def test_eight_messages_at_a_stop_arrive_as_eight(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    for number in range(8):
+        Thread(api).post(f"@{name} job-{number} " + "and a long text that says much about it " * 40)
+    text = program.stop()
+    assert all(f"job-{number} " in text for number in range(8))
+    assert "read them with msg_list" in text
+    assert program.stop() == ""
+
+
+def test_messages_without_room_come_next_time_and_each_once(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    for number in range(50):
+        Thread(api, f"{word()} 消息搜索").post(f"@{name} job-{number}, 消息搜索消息搜索 " * 9)
+    texts = [program.stop() for _ in range(12)]
+    assert [sum(f"job-{number}," in text for text in texts) for number in range(50)] == [1] * 50
+    assert texts[-1] == ""
+
+
+def test_messages_without_room_in_the_briefing_come_with_the_prompts(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    program.hook("session-end")
+    for number in range(20):
+        Thread(api).post(f"@{name} job-{number}, " + "a long text that says much about it " * 10)
+    texts = [program.start(), program.prompt(), program.prompt(), program.prompt()]
+    assert [sum(f"job-{number}," in text for text in texts) for number in range(20)] == [1] * 20
+
+
+def test_two_sessions_of_one_agent_share_its_messages(program: Program, place: Server, api: httpx.Client):
+    name = word("bob")
+    made = api.post("/api/tokens", json={"kind": "agent", "name": name, "scopes": ["read", "write"]}).json()
+    env = {"PALAVER_URL": place.url, "PALAVER_TOKEN": made["secret"]}
+    other = Program(place, program.project)
+    for one in (program, other):
+        assert one.hook("session-start", env)
+    Thread(api).post(f"@{name} only one of you")
+    assert "only one of you" in program.hook("stop", env)["reason"]
+    assert other.hook("stop", env) == {}
+
+
+def test_cursor_gets_at_a_stop_what_it_could_not_be_shown_at_a_prompt(place: Server, tmp_path: Path, api: httpx.Client):
+    cursor = Program(place, tmp_path, "cursor")
+    name = name_in(cursor.hook("session-start")["additional_context"])
+    Thread(api).post(f"@{name} the lighthouse is dark")
+    assert cursor.hook("prompt") == {}
+    assert "the lighthouse is dark" in cursor.hook("stop")["followup_message"]
+    assert cursor.hook("stop") == {}
+
+
+# Handled messages do not return
+
+
+@pytest.mark.parametrize("how", ["answered", "reacted", "read", "shown at a stop", "shown at a start"])
+def test_a_handled_message_does_not_return(program: Program, place: Server, api: httpx.Client, how: str):
+    briefing = program.start()
+    name, credentials = name_in(briefing), credentials_in(briefing)
+    client = Stateless(api, "claude-code", path=f"/mcp?tools=all&project={program.project}")
+    thread = Thread(api)
+    client.call("bus_connect", thread_name=thread.topic, **credentials)
+    if how == "shown at a start":
+        program.hook("session-end")
+    message = thread.post(f"@{name} which lighthouse is dark?")
+    if how == "answered":
+        client.call("msg_post", thread_id=thread.id, content="the small one", **credentials)
+    elif how == "reacted":
+        client.call("msg_react", message_id=message["id"], reaction="agree", **credentials)
+    elif how == "read":
+        client.call("msg_list", thread_id=thread.id, **credentials)
+    elif how == "shown at a stop":
+        assert "which lighthouse is dark" in program.stop()
+        assert program.stop() == ""
+    else:
+        assert "which lighthouse is dark" in program.start(source="resume")
+        assert program.prompt() == ""
+    texts = [program.prompt(), program.stop(), *(program.start(source=one) for one in ("resume", "compact", "clear"))]
+    program.hook("session-end")
+    texts.append(Program(place, program.project).start(source="startup"))
+    assert name_in(texts[-1]) == name
+    assert not any("lighthouse" in text for text in texts)
+
+
+def test_a_message_in_a_context_comes_again_only_when_the_context_is_gone(program: Program, api: httpx.Client):
+    name = name_in(program.start())
+    Thread(api).post(f"@{name} the lighthouse is dark")
+    assert "the lighthouse is dark" in program.prompt()
+    assert "the lighthouse is dark" not in program.start(source="resume")
+    assert "the lighthouse is dark" in program.start(source="compact")
+    assert "the lighthouse is dark" not in program.start(source="resume")
+
+
+# Credentials
+
+
+def test_a_session_has_one_token_and_is_told_again_only_when_its_context_is_gone(program: Program):
+    told = credentials_in(program.start(source="startup"))
+    assert told
+    assert credentials_in(program.start(source="resume")) == {}
+    assert [credentials_in(program.start(source=source)) for source in ("compact", "clear", "compact")] == [told] * 3
+    program.hook("session-end")
+    assert credentials_in(program.start(source="resume")) == {}
+
+
+def test_the_token_of_a_compacted_session_is_still_valid(program: Program, api: httpx.Client):
+    program.start()
+    credentials = credentials_in(program.start(source="compact"))
+    thread = Thread(api)
+    posted = Stateless(api, "claude-code").call("msg_post", thread_id=thread.id, content="hello", **credentials)
+    assert posted["seq"] == 1
+
+
+def test_sessions_have_different_tokens(program: Program, place: Server):
+    first = credentials_in(program.start())
+    program.hook("session-end")
+    second = credentials_in(Program(place, program.project).start())
+    assert first["agent_id"] == second["agent_id"]
+    assert first["token"] != second["token"]
+
+
+def test_a_program_without_a_start_after_compaction_gets_its_briefing_with_the_next_prompt(program: Program):
+    program.client = "gemini-cli"
+    told = credentials_in(program.start())
+    assert program.prompt() == ""
+    program.hook("pre-compact")
+    assert credentials_in(program.prompt()) == told
+    assert program.prompt() == ""
+
+
+# Many at once
+
+
+def test_sixteen_sessions_that_start_at_once_on_a_busy_machine_are_each_briefed_once(place: Server, tmp_path: Path):
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(16)]
+    try:
+        programs = [Program(place, tmp_path, "codex") for _ in range(16)]
+
+        def begin(program: Program) -> int:
+            given = json.dumps({"session_id": program.session, "cwd": str(tmp_path)})
+            usual = {key: value for key, value in place.env.items() if key != "PALAVER_HOOK_SECONDS"}
+            command = [sys.executable, "-m", "palaver", "hook", "session-start", "--client", "codex"]
+            done = subprocess.run(command, input=given, env=usual, capture_output=True, text=True, timeout=PATIENCE)
+            return done.stdout.count("You are the agent")
+
+        with ThreadPoolExecutor(16) as pool:
+            at_start = list(pool.map(begin, programs))
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    later = [program.prompt().count("You are the agent") for program in programs]
+    assert [sum(counts) for counts in zip(at_start, later, strict=True)] == [1] * 16
+    assert [program.prompt() for program in programs] == [""] * 16
 
 
 # Nothing disturbs the client

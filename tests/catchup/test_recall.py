@@ -33,7 +33,8 @@ TALK = [
 def prompt(place: Server, text: str, session: str = "", project: Path | None = None) -> str:
     told = {"client": "codex", "session": session or word(), "prompt": text, "project": project and str(project)}
     with httpx.Client(base_url=place.url) as api:
-        api.post("/api/hooks/session-start", json={**told, "prompt": None}).raise_for_status()
+        briefing = api.post("/api/hooks/session-start", json={**told, "prompt": None}).raise_for_status().json()
+        told["confirmed"] = [briefing["delivery"]]
         answer = api.post("/api/hooks/prompt", json=told).raise_for_status().json()
         api.post("/api/hooks/session-end", json=told)
         return str(answer["text"])
@@ -97,6 +98,10 @@ def test_it_is_off_by_default(api: httpx.Client):
     unique = word()
     Thread(api).post(f"The {unique} harbour proxy listens on port 6543.")
     told = {"client": "codex", "session": word()}
-    api.post("/api/hooks/session-start", json=told)
-    asked = {**told, "prompt": f"Which port does the {unique} harbour proxy listen on?"}
+    briefing = api.post("/api/hooks/session-start", json=told).json()
+    asked = {
+        **told,
+        "confirmed": [briefing["delivery"]],
+        "prompt": f"Which port does the {unique} harbour proxy listen on?",
+    }
     assert api.post("/api/hooks/prompt", json=asked).json()["text"] == ""
