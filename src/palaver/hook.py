@@ -96,8 +96,8 @@ def answer(event: str, client: str) -> None:
         told["pid"] = client_process()
     if event == "prompt" and isinstance(given.get("prompt"), str) and has_recall(str(folder), url):
         told["prompt"] = given["prompt"][:MOST_PROMPT].replace("\0", "")
-    if isinstance(given.get("source"), str):
-        told["source"] = given["source"][:60]
+    if isinstance(source := given.get("source") or given.get("trigger"), str):
+        told["source"] = source[:60]
     send = sender(url, token)
     with ShownFile(f"{client}-{session}", until) as shown:
         said = ask(url, send, event, told | {"confirmed": shown.ids}, until)

@@ -472,8 +472,9 @@ def test_sessions_have_different_tokens(program: Program, place: Server):
 def test_a_program_without_a_start_after_compaction_gets_its_briefing_with_the_next_prompt(program: Program):
     program.client = "gemini-cli"
     told = credentials_in(program.start())
-    assert program.prompt() == ""
-    program.hook("pre-compact")
+    program.hook("pre-compact", trigger="auto")
+    assert program.prompt() == "", "it tells this at each turn"
+    program.hook("pre-compact", trigger="manual")
     assert credentials_in(program.prompt()) == told
     assert program.prompt() == ""
 

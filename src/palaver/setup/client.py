@@ -22,8 +22,8 @@ NAME = "palaver"
 EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
 """The events of `palaver hook`."""
 
-TIMEOUT = 5
-"""Seconds after which a client gives up on a hook."""
+TIMEOUT = 30
+"""Seconds after which a client gives up on a hook. On a busy machine it takes seconds to start one."""
 
 _HOOK = re.compile(r"palaver(?:-bus)?['\"]? hook (?:[a-z-]+) --client [a-z-]+")
 

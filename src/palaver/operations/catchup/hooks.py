@@ -62,7 +62,7 @@ class HookEvent(Request):
     prompt: Text | None = None
     """What the user typed."""
     source: Annotated[Line, Field(max_length=60)] | None = None
-    """Why a session starts: startup, resume, clear or compact."""
+    """Why a session starts (startup, resume, clear or compact) or is compacted (auto or manual)."""
     confirmed: Ids | None = None
     """The deliveries of earlier answers whose text was written for the model. Clients that confirm always send it."""
 
@@ -98,12 +98,13 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
         deliveries.confirm(change, request.session, request.confirmed or ())
         agent = _agent_of_session(change, caller, request)
         session = HookSession(request.session, reader_of(caller, agent))
-        is_compacted = request.event == "pre-compact" or request.source == "compact"
+        # With "auto", Gemini CLI reports each turn, and the others report a start after the compaction.
+        is_compacted = request.source == "compact" or (request.event == "pre-compact" and request.source != "auto")
         if request.event in ("prompt", "stop"):
             deliveries.go_on(change, session)
         elif is_compacted:
             deliveries.end_context(change, session)
-        elif request.source != "resume":
+        elif request.event == "session-start" and request.source != "resume":
             deliveries.forget(change, session)
         context = deliveries.context_of(change, session, confirms=request.confirmed is not None)
         return agent, replace(context, was_compacted=is_compacted or context.was_compacted)
