@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -92,9 +93,10 @@ def name_in(briefing: str) -> str:
 
 
 def credentials_in(briefing: str) -> dict[str, str]:
-    words = briefing.split()
-    found = {name: words[words.index(name) + 1].strip(",.") for name in ("agent_id", "token") if name in words}
-    return found if "token" in found else {}
+    """The agent_id and the token that a briefing tells; empty if it tells none."""
+    found = re.search(r"agent_id (\S+), token (\S+)\. Pass both", briefing)
+    assert briefing.count("token ") <= 1
+    return {"agent_id": found[1], "token": found[2]} if found else {}
 
 
 # Who the agent is

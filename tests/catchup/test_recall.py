@@ -34,8 +34,8 @@ def prompt(place: Server, text: str, session: str = "", project: Path | None = N
     told = {"client": "codex", "session": session or word(), "prompt": text, "project": project and str(project)}
     with httpx.Client(base_url=place.url) as api:
         briefing = api.post("/api/hooks/session-start", json={**told, "prompt": None}).raise_for_status().json()
-        told["confirmed"] = [briefing["delivery"]]
-        answer = api.post("/api/hooks/prompt", json=told).raise_for_status().json()
+        shown = {"confirmed": [briefing["delivery"]]}
+        answer = api.post("/api/hooks/prompt", json=told | shown).raise_for_status().json()
         api.post("/api/hooks/session-end", json=told)
         return str(answer["text"])
 

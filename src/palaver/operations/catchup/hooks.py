@@ -115,7 +115,7 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
     if request.event == "session-start" or (request.event == "prompt" and not context.is_briefed):
         # The hook may have had no answer when the session began. Then the first prompt gets the briefing.
         text, delivery = await _briefing(workspace, caller, agent, context, project)
-    elif request.event in ("prompt", "stop") and await workspace.read(lambda read: _unseen(read, context, 1)):
+    elif request.event in ("prompt", "stop") and await workspace.read(lambda read: bool(_unseen(read, context, 1))):
         heading = GO_ON if request.event == "stop" else NEW_FOR_YOU
         text, delivery = await workspace.change(lambda change: _new_messages(change, caller, context, heading))
     if request.event == "prompt" and request.prompt and workspace.settings.recall and _has_recall(workspace, request):
