@@ -479,6 +479,7 @@ def test_a_program_without_a_start_after_compaction_gets_its_briefing_with_the_n
     program.hook("pre-compact", trigger="manual")
     assert credentials_in(program.prompt()) == told
     assert program.prompt() == ""
+    assert credentials_in(program.start(source="resume")) == told, "it does not keep them in a resumed session"
 
 
 # Many at once

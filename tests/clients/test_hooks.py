@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from tests.helpers import eventually, started_with
 pytestmark = pytest.mark.clients
 
 NAMES = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli"}
+RESUME = {"claude": ["--continue"], "codex": ["resume", "--last"], "gemini": ["--resume", "latest"]}
+"""Arguments that go on with the last session. Codex takes them before the prompt."""
 
 
 @dataclass
@@ -67,7 +70,7 @@ class Desk:
         return
         yield
 
-    def work(self) -> list[str]:
+    def work(self, prompt: str = "", resumed: bool = False) -> list[str]:
         """Set the client up and let it work on one prompt. Returns what the model read, request by request."""
         with start_model(self.script()) as self.model:
             for name, content in self.program.settings(self.start).items():
@@ -78,6 +81,11 @@ class Desk:
             command = self.program.command(self.start)
             if self.program.name == "codex":  # a person trusts the hooks with /hooks
                 command[2:2] = ["--dangerously-bypass-hook-trust"]
+            place = command.index("Follow the script.")
+            command[place] = prompt or command[place]
+            if resumed:
+                place = place if self.program.name == "codex" else len(command)
+                command[place:place] = RESUME[self.program.name]
             work = self.home / "work"
             (work / "palaver").mkdir(parents=True, exist_ok=True)
             for module in ("__init__", "__main__"):  # a stranger's repository
@@ -129,3 +137,31 @@ def test_the_next_session_in_the_project_knows_the_last_one(desk: Desk):
     assert "Last sessions in this project" in read
     assert "- Follow the script. (" in read
     assert f"You are the agent {desk.name} in palaver" in read, "the same agent as before"
+
+
+def test_a_resumed_session_has_its_token_and_its_message_once(desk: Desk):
+    desk.post(f"@{desk.name} the parser drops the last line")
+    first = desk.work()[-1]
+    resumed = desk.work("Go on.", resumed=True)[-1]
+    assert "Go on." in resumed
+    assert first.count("the parser drops the last line") == 1
+    assert resumed.count("the parser drops the last line") == (0 if desk.program.name == "gemini" else 1)
+    assert len(tokens_in(first)) == 1
+    assert tokens_in(resumed) == tokens_in(first), "Gemini CLI forgets what its hooks said, and is told again"
+
+
+def test_a_compacted_session_has_the_token_it_had(desk: Desk):
+    if desk.program.name != "claude":
+        pytest.skip("only Claude Code compacts on command without a terminal")
+    first = desk.work()[-1]
+    desk.work("/compact", resumed=True)
+    desk.post(f"@{desk.name} the parser drops the last line")
+    later = desk.work("Go on.", resumed=True)[-1]
+    assert "Follow the script." not in later
+    assert tokens_in(later) == tokens_in(first)
+    assert later.count("the parser drops the last line") == 1
+
+
+def tokens_in(read: str) -> list[str]:
+    """The credentials that a model reads."""
+    return re.findall(r"agent_id \S+, token (\S+)\. Pass both", read)

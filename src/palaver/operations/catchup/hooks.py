@@ -94,6 +94,8 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
         await workspace.change(end)
         return HookAnswer(None, "")
 
+    keeps_context = client.program != "gemini-cli"  # it forgets what its hooks said when a session is resumed
+
     def arrive(change: Change) -> tuple[Agent, HookContext]:
         deliveries.confirm(change, request.session, request.confirmed or ())
         agent = _agent_of_session(change, caller, request)
@@ -104,7 +106,7 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
             deliveries.go_on(change, session)
         elif is_compacted:
             deliveries.end_context(change, session)
-        elif request.event == "session-start" and request.source != "resume":
+        elif request.event == "session-start" and not (request.source == "resume" and keeps_context):
             deliveries.forget(change, session)
         context = deliveries.context_of(change, session, confirms=request.confirmed is not None)
         return agent, replace(context, was_compacted=is_compacted or context.was_compacted)
