@@ -23,6 +23,7 @@ from palaver.store.admin import audit, data_losses, tokens
 from palaver.store.admin.active_logins import ActiveLogins
 from palaver.store.admin.active_logins import LoginEnded as LoginEnded
 from palaver.store.admin.audit import AuditLog
+from palaver.store.bus import names
 from palaver.store.engines import missing_tables
 from palaver.store.engines.database import Change, Engine
 from palaver.store.engines.reopening import ReopeningEngine
@@ -107,6 +108,7 @@ class App:
         self._used_at[name] = time.monotonic()
         reopening = self._engines[name] = ReopeningEngine(engine, lambda: self._open_again(name))
         here = self._workspaces[name] = Workspace(name, reopening, self.settings, self.access.keyring(name))
+        await self._keep_names_of_people(here)
         indexing = asyncio.create_task(maintenance.complete_index(here, is_opening=True))
         self._indexing[name] = indexing
         indexing.add_done_callback(lambda _: self._indexing.pop(name, None))
@@ -115,6 +117,14 @@ class App:
         looking.add_done_callback(lambda _: self._looking.pop(name, None))
         await self._close_least_used()
         return here
+
+    async def _keep_names_of_people(self, here: Workspace) -> None:
+        """Keep the names of people whose tokens are older than this rule. A database that is away can do without."""
+        with contextlib.suppress(PalaverError):
+            tokens_here = await self._database.read(lambda read: tokens.of(read, here.name))
+            people = {token.name for token in tokens_here if token.kind == "human"}
+            if await here.read(lambda read: any(not names.holder_of(read, person) for person in people)):
+                await here.change(lambda change: names.take_for_people(change, people))
 
     def _open_again(self, name: str) -> Engine:
         """Open the database of a workspace that was idle. A workspace that was deleted meanwhile is not created."""

@@ -199,8 +199,12 @@ def may(operation: Operation, caller: Actor, owner: str) -> bool:
             return is_own or (is_admin and not caller.is_agent)
         case "creator":
             return is_own or is_admin
+        case "participant":
+            return is_own or not caller.is_agent
         case "itself":
             return is_own and caller.is_agent
+        case "own agents":
+            return is_own or (is_admin and not caller.is_agent)
         case "people":
             return not caller.is_agent
         case "own applications":

@@ -71,6 +71,8 @@ class Session:
     """Another server may have answered the last call, so its agent is read from the database for each call."""
     is_assumed: bool = False
     """The call did not name its agent: the only active agent of the client program was assumed."""
+    registered: set[str] = field(default_factory=set)
+    """The agents that this connection registered. It got their secrets, so it may write in their names."""
 
 
 @dataclass(frozen=True, slots=True)

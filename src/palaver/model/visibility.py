@@ -108,16 +108,36 @@ def must_not_be_system(caller: Caller, role: str, priority: str) -> None:
 
 
 def creator_of(caller: Caller) -> str | None:
-    """The caller, as stored with a thread it creates; None on an open server, where names are not proven."""
-    if not caller.is_authenticated:
-        return None
-    return f"agent:{caller.agent_id}" if caller.is_agent else f"human:{caller.name}"
+    """The caller, as stored with a thread it creates. None for an unknown agent."""
+    if not caller.is_agent:
+        return f"human:{caller.name}"
+    return f"agent:{caller.acting_agent}" if caller.acting_agent else None
 
 
 def must_be_creator(caller: Caller, created_by: str | None) -> None:
-    """A thread holds messages of many authors, so only its creator or an admin may delete it."""
-    if "admin" not in caller.scopes and (created_by is None or created_by != creator_of(caller)):
+    """A thread holds messages of many authors, so only its creator or an admin may delete it. On an open server nobody
+    is an admin by a token: agents delete what they created, or what no known caller did."""
+    is_admin = "admin" in caller.scopes and (caller.is_authenticated or not caller.acting_agent or created_by is None)
+    if not is_admin and (created_by is None or created_by != creator_of(caller)):
         raise Forbidden("Only the creator or an admin can delete this thread. Archive it instead.")
+
+
+def must_take_part(caller: Caller, created_by: str | None, *, has_posted: bool) -> None:
+    """Only people, its creator, and agents that posted in a thread may change it. On an open server a caller that is
+    no known agent counts as a person."""
+    is_agent = caller.is_agent and (caller.is_authenticated or caller.acting_agent)
+    if is_agent and not has_posted and (created_by is None or created_by != creator_of(caller)):
+        raise Forbidden("Only its creator, people, and agents that posted in this thread can change it. Post first.")
+
+
+# Agents
+
+
+def must_own_agent(caller: Caller, agent: Agent) -> None:
+    """A person may rename their own agents. Admins may rename all, and so may all people on an open server."""
+    is_owner = not caller.is_authenticated or agent.owner == f"human:{caller.name}"
+    if caller.is_agent or not (is_owner or "admin" in caller.scopes):
+        raise Forbidden("Only the agent itself, its owner or an admin can rename it.")
 
 
 # Sessions

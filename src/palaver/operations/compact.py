@@ -17,7 +17,7 @@ from palaver.model.messages import Message, Reaction
 from palaver.model.times import iso
 from palaver.operations.bus.agents import Agents
 from palaver.operations.bus.connect import Connected
-from palaver.operations.bus.messages import EditedMessage, Messages, show
+from palaver.operations.bus.messages import EditedMessage, Messages, PostedMessage, show
 from palaver.operations.bus.threads import Threads
 from palaver.operations.bus.waiting import Waited
 
@@ -45,6 +45,12 @@ class CompactMessage:
 @dataclass(frozen=True, slots=True)
 class CompactOneMessage(CompactMessage):
     thread_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactPosted(CompactOneMessage):
+    reached: list[str] | None = None
+    unknown_names: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,7 @@ def _copy(kind: type[C], source: Any, **changed: Any) -> C:
     return kind(**{name: changed[name] if name in changed else getattr(source, name) for name in names})
 
 
-def _message(message: Message, kind: type[C]) -> C:
+def _message(message: Message, kind: type[C], **more: Any) -> C:
     return _copy(
         kind,
         message,
@@ -153,6 +159,7 @@ def _message(message: Message, kind: type[C]) -> C:
         mentions=message.mentions or None,
         edited_at=message.edited_at if message.edit_version else None,
         edit_version=message.edit_version or None,
+        **more,
     )
 
 
@@ -162,6 +169,10 @@ def _list(messages: list[Message]) -> list[CompactMessage]:
 
 def _one_message(message: Message) -> CompactOneMessage:
     return _message(message, CompactOneMessage)
+
+
+def _posted_message(posted: PostedMessage) -> CompactPosted:
+    return _message(posted, CompactPosted, reached=posted.reached or None, unknown_names=posted.unknown_names or None)
 
 
 def _edited_message(edited: EditedMessage) -> CompactEdited:
@@ -216,6 +227,7 @@ def _connected(answer: Connected) -> CompactConnected:
 
 _FORMS: dict[type, Callable[[Any], Any]] = {
     Message: _one_message,
+    PostedMessage: _posted_message,
     EditedMessage: _edited_message,
     Messages: _messages,
     Waited: _waited,

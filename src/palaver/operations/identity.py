@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from palaver.errors import Forbidden, Refused, Unauthorized
 from palaver.model.people import Agent, Caller, Session
 from palaver.model.times import now
-from palaver.store.bus import agents
+from palaver.store.bus import agents, names
 from palaver.store.engines.database import Change, Reader
 
 ACTIVE = timedelta(hours=1)
@@ -86,7 +86,7 @@ def _in_its_project(read: Reader, caller: Caller) -> Caller:
 
 
 def _acting_as(caller: Caller, agent_id: str, *, is_assumed: bool = False) -> Caller:
-    return replace(caller, session=Session(agent_id=agent_id, key=caller.session.key, is_assumed=is_assumed))
+    return replace(caller, session=replace(caller.session, agent_id=agent_id, slug=None, is_assumed=is_assumed))
 
 
 def must_be_itself(read: Reader, caller: Caller, said: Credentials) -> None:
@@ -128,6 +128,7 @@ def must_be_agent(change: Change, caller: Caller) -> Agent:
         own = agents.named(change, slug)
         if own is None:
             name = agents.slug_of(slug)
+            names.must_be_free(change, slug, "-")
             own, _ = agents.register(change, name=slug, slug=name, client=client.program, project=client.project)
         caller.session.agent_id = own.id
     if own is None:
@@ -161,20 +162,52 @@ def agent_of(read: Reader, caller: Caller) -> Agent | None:
 def author_of(change: Change, caller: Caller, given: str | None) -> Author:
     """The author of a message that the caller posts."""
     own = agent_of(change, caller)
-    must_be_named = caller.session.slug or caller.client.is_stateless
-    if own is None and given is None and must_be_named and not caller.is_authenticated:
+    must_be_named = caller.session.slug or (given is None and caller.client.is_stateless)
+    if own is None and must_be_named and not caller.is_authenticated:
         own = must_be_agent(change, caller)
-    if own and (given is None or own.answers_to(given)):
-        return Author(given or own.shown_name, own, own.shown_name)
+    if own and (given is None or _is(change, own, given)):
+        return Author(given if given and own.answers_to(given) else own.shown_name, own, own.shown_name)
     named = agents.named(change, given) if given else None
     if caller.is_authenticated:
-        if caller.is_agent or named:
+        if caller.is_agent or (named and given != caller.name):
             raise Forbidden(f"You are '{caller.name}' and cannot write as '{given}'. Leave author out.")
         return Author(caller.name, None, caller.name)
+    if caller.is_agent and given:
+        _must_be_own(change, caller, own, given, named)
     if named:
         return Author(given or named.shown_name, named, named.shown_name)
     label = given or caller.name
     return Author(label, None, label)
+
+
+def _is(read: Reader, own: Agent, name: str) -> bool:
+    """Whether the agent has or had this name."""
+    if own.answers_to(name):
+        return True
+    named = agents.named(read, name)
+    return named is not None and named.id == own.id
+
+
+def _must_be_own(read: Reader, caller: Caller, own: Agent | None, given: str, named: Agent | None) -> None:
+    """Refuse an agent without a token that writes under a name that is not its own. An agent that the server does not
+    know may use a name that nobody has."""
+    if own and not caller.session.is_assumed:
+        raise Forbidden(
+            f"You are '{own.shown_name}' and cannot write as '{given}'. Leave author out. To act as another agent of "
+            "yours, pass its agent_id and token."
+        )
+    client = caller.client
+    if named:
+        # A client that keeps no session names its agent by the id that it got.
+        is_its_program = client.is_stateless and given == named.id and client.program == named.client
+        is_free = named.id in caller.session.registered or is_its_program
+    else:
+        is_free = not names.holder_of(read, given) and not names.is_reserved(given, client.program)
+    if not is_free:
+        raise Forbidden(
+            f"'{given}' is the name of somebody else. Call bus_connect and leave author out. If you are this agent, "
+            "pass the agent_id and token that bus_connect returned."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +220,7 @@ def reactor_of(read: Reader, caller: Caller, agent_id: str | None) -> Reactor:
     """The author of a reaction. Without tokens the given id is used unchanged, and may be absent."""
     own, agent_id = agent_of(read, caller), (agent_id or "").strip() or None
     if caller.is_authenticated:
-        if own and (not agent_id or own.answers_to(agent_id)):
+        if own and (not agent_id or _is(read, own, agent_id)):
             return Reactor(own.id, own.shown_name)
         person = f"human:{caller.name}"
         if own or agent_id not in (None, person, caller.name):
@@ -196,6 +229,9 @@ def reactor_of(read: Reader, caller: Caller, agent_id: str | None) -> Reactor:
     if not agent_id:
         return Reactor(own.id, own.shown_name) if own else Reactor(None, None)
     named = agents.named(read, agent_id)
+    if caller.is_agent and not (own and _is(read, own, agent_id)) and not (named and named.id == agent_id and not own):
+        # Spec 2: the id alone names the agent of a client that did not connect.
+        _must_be_own(read, caller, own, agent_id, named)
     given = agent_id.removeprefix("human:") if agent_id.startswith("human:") else None
     return Reactor(agent_id, named.shown_name if named else given)
 
@@ -203,7 +239,7 @@ def reactor_of(read: Reader, caller: Caller, agent_id: str | None) -> Reactor:
 def prove_agent(read: Reader, caller: Caller, agent_id: str | None, token: str | None) -> Agent:
     """The agent with this id. The caller proves to be it by its token, its session, or the agent's secret."""
     own = agent_of(read, caller)
-    if own and (not agent_id or own.answers_to(agent_id)) and not token:
+    if own and (not agent_id or _is(read, own, agent_id)) and not token:
         return own
     if caller.is_authenticated and caller.is_agent and agent_id and agent_id != caller.agent_id:
         raise Forbidden(f"You are '{caller.name}' and cannot act as another agent.")

@@ -69,6 +69,7 @@ OPERATIONS: tuple[Operation, ...] = (
     agents.list_agents,
     agents.get_agent,
     agents.update_agent,
+    agents.rename_agent,
     agents.unregister_agent,
     agents.remove_agent,
     templates.list_templates,

@@ -4,7 +4,8 @@
 `operations/identity.py` apply the rules. `make reference` writes the table into `docs/reference/permissions.md`, and
 `tests/trust/test_permissions.py` tries every operation as every kind of caller.
 
-These are the rules of a server with tokens. On an open server everybody has all scopes, and names are not proven.
+These are the rules of a server with tokens. On an open server everybody has all scopes, and people are not told apart.
+Agents are known by their connection there, and the rules for what others own hold for them too.
 """
 
 from __future__ import annotations
@@ -25,15 +26,18 @@ class Rule:
 EVERYBODY = Rule("everybody", "everybody")
 AUTHOR = Rule("author", "the author; admins who are people")
 CREATOR = Rule("creator", "who created the thread; admins")
+PARTICIPANT = Rule("participant", "who created the thread; people; agents that posted in it")
 OWN_NAME = Rule("own name", "everybody, in their own name")
 ITSELF = Rule("itself", "the agent itself, or who has the secret of the agent")
+OWN_AGENTS = Rule("own agents", "the agent itself; the person it belongs to; admins who are people")
 OWN_SESSIONS = Rule("own sessions", "people: sessions of all agents; agents: their own")
 SHARED_SESSIONS = Rule("shared sessions", "people: sessions of all agents; agents: their own and shared ones")
 MASKED = Rule("masked", "everybody; agents do not see messages for people only")
 PEOPLE = Rule("people", "people")
 OWN_APPLICATIONS = Rule("own applications", "people: what they let in themselves; admins: all of the workspace")
 RULES = (
-    EVERYBODY, AUTHOR, CREATOR, OWN_NAME, ITSELF, OWN_SESSIONS, SHARED_SESSIONS, MASKED, PEOPLE, OWN_APPLICATIONS,
+    EVERYBODY, AUTHOR, CREATOR, PARTICIPANT, OWN_NAME, ITSELF, OWN_AGENTS, OWN_SESSIONS, SHARED_SESSIONS, MASKED, PEOPLE,
+    OWN_APPLICATIONS,
 )  # fmt: skip
 
 
@@ -66,8 +70,8 @@ TABLE: tuple[Row, ...] = (
     _row("threads", "read", EVERYBODY, "list_threads", "get_thread", "list_participants"),
     _row("threads", "read", MASKED, "list_thread_previews", "export_thread"),
     _row("threads", "read", OWN_NAME, "mark_thread_read", "get_read_mark", "mark_all_read"),
-    _row("threads", "write", EVERYBODY, "create_thread", "update_thread", "close_thread", "archive_thread",
-         "unarchive_thread"),
+    _row("threads", "write", EVERYBODY, "create_thread"),
+    _row("threads", "write", PARTICIPANT, "update_thread", "close_thread", "archive_thread", "unarchive_thread"),
     _row("threads", "write", CREATOR, "delete_thread"),
     _row("messages", "read", MASKED, "list_messages", "get_message", "message_history", "wait_for_messages",
          "search_messages", "search_bus", "get_bus"),
@@ -81,6 +85,7 @@ TABLE: tuple[Row, ...] = (
     _row("agents", "read", OWN_NAME, "catch_up", "list_mentions"),
     _row("agents", "write", OWN_NAME, "connect", "register_agent", "report_hook"),
     _row("agents", "write", ITSELF, "resume_agent", "heartbeat", "update_agent", "unregister_agent"),
+    _row("agents", "write", OWN_AGENTS, "rename_agent"),
     _row("agents", "admin", EVERYBODY, "remove_agent"),
     _row("sessions", "read", SHARED_SESSIONS, "list_sessions", "show_session", "list_session_steps",
          "export_session", "search_sessions", "get_sessions", "search_all_conversations"),

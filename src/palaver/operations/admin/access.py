@@ -10,7 +10,7 @@ from typing import Literal
 from palaver.errors import Damaged, Timeout, Unavailable
 from palaver.model.admin.audit import TERMINAL
 from palaver.model.people import Token, TokenScope
-from palaver.operations.admin.tokens import known_agent
+from palaver.operations.admin.tokens import known_agent, take_name_of_person
 from palaver.store.admin import audit, logins, oauth, tokens
 from palaver.store.admin.active_logins import ActiveLogins
 from palaver.store.admin.audit import AuditLog
@@ -72,6 +72,8 @@ class Access:
         agent_id = None
         if kind == "agent":
             agent_id, name = await here.change(lambda change: known_agent(change, name))
+        else:
+            await here.change(lambda change: take_name_of_person(change, name))
         return await self.keyring(workspace).create(kind, name, agent_id, scopes, expires_in, by)
 
     async def revoke_token(self, given: str, by: str = TERMINAL) -> str:

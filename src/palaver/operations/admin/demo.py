@@ -91,9 +91,8 @@ def _add_threads(change: Change, story: Story, moment: datetime) -> tuple[dict[s
                 posted.append(_post(change, thread.id, one, people, posted))
         metadata = {"pinned": True} if told.get("pinned") else None
         with as_if_at(posted[-1].created_at):
-            threads.change_thread(
-                change, threads.UpdateThread(thread_id=thread.id, status=told.get("status"), metadata=metadata)
-            )
+            update = threads.UpdateThread(thread_id=thread.id, status=told.get("status"), metadata=metadata)
+            threads.change_thread(change, HUMAN, update)
         count += len(posted)
     for agent in people.values():
         agents.touch(change, agent, "msg_wait")

@@ -16,7 +16,7 @@ from palaver.model.requests import Id, Line, NoArguments, Request, clamp
 from palaver.model.times import now, parse
 from palaver.operations.operation import Route, operation
 from palaver.store.admin.keyring import Keyring
-from palaver.store.bus import agents
+from palaver.store.bus import agents, names
 from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
 
@@ -77,6 +77,8 @@ async def create_token(workspace: Workspace, caller: Caller, request: CreateToke
     agent_id, name = None, request.name
     if request.kind == "agent":
         agent_id, name = await workspace.change(lambda change: known_agent(change, request.name))
+    else:
+        await workspace.change(lambda change: take_name_of_person(change, request.name))
     token, secret = await keyring_of(workspace).create(
         request.kind, name, agent_id, [s for s in known if s in request.scopes], _span(request), signature(caller)
     )
@@ -100,8 +102,15 @@ def known_agent(change: Change, name: str) -> tuple[str, str]:
     """The id and slug of the agent with this name. An unknown agent is created."""
     agent = agents.named(change, name)
     if agent is None:
+        names.must_be_free(change, name)
         agent, _ = agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
     return agent.id, agent.slug
+
+
+def take_name_of_person(change: Change, name: str) -> None:
+    """Keep the name of a person, so that no agent is called like it. It must not be the name of an agent."""
+    names.must_be_free(change, name, by=names.PEOPLE + name)
+    names.take_for_people(change, [name])
 
 
 class RevokeToken(Request):

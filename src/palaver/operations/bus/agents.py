@@ -1,4 +1,4 @@
-"""Agents: register, resume, heartbeat, list, update, unregister, remove."""
+"""Agents: register, resume, heartbeat, list, update, rename, unregister, remove."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from palaver.errors import Conflict
+from palaver.model import visibility
 from palaver.model.admin.audit import signature
 from palaver.model.events import agent_offline, agent_online
-from palaver.model.people import Agent, Caller, Client
+from palaver.model.people import Agent, Caller, Client, program_of
 from palaver.model.requests import (
     Id,
     Line,
     Names,
+    NotBlank,
     Records,
     Request,
     Text,
@@ -28,7 +30,7 @@ from palaver.model.visibility import EVERYTHING
 from palaver.operations import client_agents, identity
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.operations.sessions.sessions import delete_recorded
-from palaver.store.bus import agents
+from palaver.store.bus import agents, names
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import sessions, sharing
 from palaver.store.workspaces import Workspace
@@ -92,11 +94,17 @@ def register_new(
     slug: str | None = None,
     *,
     client: Client = UNKNOWN_CLIENT,
+    is_person: bool = False,
     owner: str = "",
 ) -> tuple[Agent, str]:
-    """Register a new agent. Its name is 'Cursor (GPT-4)', from its program and model, 'Cursor in exporter' or its
-    slug."""
+    """Register a new agent. Its name is 'Cursor (GPT-4)', from its program and model, 'Cursor in exporter' or its slug.
+    A person may also give it the name of a program."""
     ide, model = about.ide or client.title, about.model or ""
+    programs = None if is_person else (client.program, program_of(ide))
+    if about.display_name:
+        names.must_be_free(change, about.display_name, programs=programs)
+    if slug:
+        names.must_be_free(change, slug, "-", programs=programs)
     name = f"{ide} ({model})" if ide and model else ide or model or "Agent"
     if client.program and client.project and not about.display_name:
         slug = slug or client_agents.slug_of(client)
@@ -130,7 +138,12 @@ def register_agent(change: Change, caller: Caller, request: RegisterAgent) -> Re
     known = agents.named(change, request.slug) if request.slug and not caller.is_agent else None
     if known and known.slug == request.slug:  # people get the existing agent, but not its secret
         return registration_of(known, None)
-    return registration_of(*register_new(change, request, request.slug, client=caller.client, owner=caller.owner))
+    is_person = not caller.is_agent
+    agent, token = register_new(
+        change, request, request.slug, client=caller.client, is_person=is_person, owner=caller.owner
+    )
+    caller.session.registered.add(agent.id)
+    return registration_of(agent, token)
 
 
 class AgentCredentials(Request):
@@ -218,14 +231,36 @@ class UpdateAgent(AgentCredentials):
 def update_agent(change: Change, caller: Caller, request: UpdateAgent) -> Agent:
     """Update your display name, description, tags or skills. Fields you leave out do not change."""
     agent = identity.prove_agent(change, caller, request.agent_id, request.token)
+    if request.display_name not in (None, agent.display_name):
+        agents.rename(change, agent, request.display_name or None)
     return agents.update(
         change,
         agent,
-        display_name=agent.display_name if request.display_name is None else request.display_name,
         description=agent.description if request.description is None else request.description,
         capabilities=agent.capabilities if request.capabilities is None else request.capabilities,
         skills=agent.skills if request.skills is None else request.skills,
     )
+
+
+class RenameAgent(AgentCredentials):
+    name: Annotated[Name, NotBlank]
+    """The new name. The slug is made from it."""
+
+
+@operation(
+    Tool("agent_rename", acts=True),
+    Route("PUT", "/api/agents/{agent_id}/name"),
+    Command("agent rename", takes=("agent_id", "name"), columns=("slug", "display_name")),
+)
+def rename_agent(change: Change, caller: Caller, request: RenameAgent) -> Agent:
+    """Rename an agent: its slug and its display name. Its old names still mean it."""
+    if caller.is_agent or request.token:
+        agent = identity.prove_agent(change, caller, request.agent_id, request.token)
+    else:
+        agent = agents.named(change, request.agent_id or "") or agents.must_exist(change, request.agent_id or "")
+        visibility.must_own_agent(caller, agent)
+    slug = agents.slug_of(request.name)
+    return agents.rename(change, agent, request.name, slug, is_person=not caller.is_agent)
 
 
 @operation(Tool("agent_unregister"), Route("POST", "/api/agents/unregister"))

@@ -105,13 +105,13 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
     if project := request.project or caller.client.project:
         caller = replace(caller, client=replace(caller.client, project=project))
     agent, token = _connecting_agent(change, caller, request, request.agent_id, request.token)
+    identity.become(change, caller, agent)  # a thread that this creates is its own
     opening = CreateThread(topic=request.thread_name, system_prompt=request.system_prompt, template=request.template)
     stored, is_new = open_thread(change, opening, caller)
     thread = stored.thread
     found = messages.newest(change, stored, request.limit + 1, after_seq=request.after_seq)
     seen = visibility.mask_messages(caller, found[-request.limit :])
     shown = show(seen, request.max_tokens, newest=True, has_more=len(found) > request.limit)
-    identity.become(change, caller, agent)
     read_marks.advance(change, agent.id, stored.document_id, thread.current_seq)
     return Connected(
         agent=ConnectedAgent(agent.id, agent.id, agent.name, agent.display_name, agent.slug, token, registered=True),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate, islice
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, cast
 
 import orjson
 from pydantic import Field
@@ -35,6 +35,7 @@ from palaver.operations.bus.content_filter import refuse_secrets, refuse_too_man
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.store.bus import agents, messages, read_marks, threads
+from palaver.store.bus.mentions import Receivers
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
@@ -147,6 +148,15 @@ class PostMessage(OneThread):
     """From the last answer; works as idempotency_key."""
 
 
+@dataclass(frozen=True, slots=True)
+class PostedMessage(Message):
+    """The stored message. If it names somebody, `reached` are the agents and people it is meant for."""
+
+    reached: list[str] = field(default_factory=list)
+    unknown_names: list[str] = field(default_factory=list)
+    """Mentioned names that nobody has."""
+
+
 @operation(
     Tool("msg_post", acts=True, hidden=("role", "images", "files")),
     Route(
@@ -155,9 +165,14 @@ class PostMessage(OneThread):
         status=201,
         from_headers={"idempotency-key": "idempotency_key"},
     ),
-    Command("post", takes=("thread_id",), rest="content", columns=("seq", "id", "author", "content")),
+    Command(
+        "post",
+        takes=("thread_id",),
+        rest="content",
+        columns=("seq", "id", "author", "content", "reached", "unknown_names"),
+    ),
 )
-def post_message(change: Change, caller: Caller, request: PostMessage) -> Message:
+def post_message(change: Change, caller: Caller, request: PostMessage) -> PostedMessage:
     """Post a message to a thread. Returns the stored message with its seq."""
     must_not_be_empty(request.content)
     refuse_secrets(change, request.content)
@@ -171,7 +186,8 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Messag
     if key or request.expected_last_seq is not None:
         last_seq = threads.lock(change, thread.document_id)
         if key and (first := messages.by_key(change, thread, author.label, key)):
-            return visibility.mask_messages(caller, messages.with_reactions(change, [first]))[0]
+            (known,) = messages.with_reactions(change, [first])
+            return _posted_message(caller, known, messages.receivers_of(change, thread, known))
         if request.expected_last_seq not in (None, last_seq):
             expected = request.expected_last_seq or 0
             unread = messages.newest(change, thread, UNREAD_SHOWN + 1, after_seq=max(expected, 0))
@@ -205,12 +221,28 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Messag
         reply_to_msg_id=request.reply_to_msg_id,
         metadata=metadata,
     )
-    message = messages.add(change, thread, draft, threads.next_seq(change, thread), key)
+    message, receivers = messages.add(change, thread, draft, threads.next_seq(change, thread), key)
     change.tell(message_new(message))
     if author.agent:
         read_marks.join(change, author.agent.id, thread.document_id, message.seq)
         mark_active(change, author.agent, "msg_post")
-    return visibility.mask_message(caller, message)
+    return _posted_message(caller, message, receivers)
+
+
+def _posted_message(caller: Caller, message: Message, receivers: Receivers) -> PostedMessage:
+    """The answer to a post. A message that names nobody is shown as everywhere else."""
+    shown, unknown = visibility.mask_message(caller, message), list(receivers.unknown.values())
+    if not receivers.reached and not unknown:
+        return cast(PostedMessage, shown)
+    return _extended(PostedMessage, shown, reached=receivers.reached, unknown_names=unknown)
+
+
+M = TypeVar("M", bound=Message)
+
+
+def _extended(kind: type[M], message: Message, **more: Any) -> M:
+    """The message as a `kind` with more fields."""
+    return kind(**{one.name: getattr(message, one.name) for one in fields(message)}, **more)
 
 
 def mark_active(change: Change, agent: Agent, activity: str) -> None:
@@ -348,8 +380,8 @@ def edit_message(change: Change, caller: Caller, request: EditMessage) -> Edited
 
 
 def _edited_message(message: Message, editor: str | None) -> EditedMessage:
-    whole = {field.name: getattr(message, field.name) for field in fields(message)}
-    return EditedMessage(**whole, version=message.edit_version, edited_by=editor, no_change=editor is None)
+    about = {"version": message.edit_version, "edited_by": editor, "no_change": editor is None}
+    return _extended(EditedMessage, message, **about)
 
 
 @dataclass(frozen=True, slots=True)

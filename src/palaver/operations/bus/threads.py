@@ -146,10 +146,12 @@ class UpdateThread(OneThread):
     """Merged into the existing metadata."""
 
 
-def change_thread(change: Change, request: UpdateThread) -> Thread:
+def change_thread(change: Change, caller: Caller, request: UpdateThread) -> Thread:
     refuse_secrets(change, request.system_prompt, "system_prompt")
     refuse_secrets(change, request.summary, "summary")
     stored = threads.must_exist(change, request.thread_id)
+    has_posted = bool(caller.acting_agent) and threads.has_posted(change, stored, caller.acting_agent or "")
+    visibility.must_take_part(caller, stored.created_by, has_posted=has_posted)
     old = stored.thread
     wanted: dict[str, Any] = {
         "topic": checked_topic(request.topic) if request.topic is not None else old.topic,
@@ -173,7 +175,7 @@ def change_thread(change: Change, request: UpdateThread) -> Thread:
 )
 def update_thread(change: Change, caller: Caller, request: UpdateThread) -> Thread:
     """Update a thread's topic, status, rules, summary or metadata. Fields you leave out do not change."""
-    return change_thread(change, request)
+    return change_thread(change, caller, request)
 
 
 class CloseThread(OneThread):
@@ -188,7 +190,8 @@ class CloseThread(OneThread):
 )
 def close_thread(change: Change, caller: Caller, request: CloseThread) -> Thread:
     """Close a thread: it stays readable and searchable, but takes no more messages."""
-    return change_thread(change, UpdateThread(thread_id=request.thread_id, status="closed", summary=request.summary))
+    closed = UpdateThread(thread_id=request.thread_id, status="closed", summary=request.summary)
+    return change_thread(change, caller, closed)
 
 
 @operation(
@@ -198,7 +201,7 @@ def close_thread(change: Change, caller: Caller, request: CloseThread) -> Thread
 )
 def archive_thread(change: Change, caller: Caller, request: OneThread) -> Thread:
     """Archive a thread: it is no longer listed but stays searchable. thread_update can restore it."""
-    return change_thread(change, UpdateThread(thread_id=request.thread_id, status="archived"))
+    return change_thread(change, caller, UpdateThread(thread_id=request.thread_id, status="archived"))
 
 
 @operation(
@@ -207,7 +210,7 @@ def archive_thread(change: Change, caller: Caller, request: OneThread) -> Thread
 )
 def unarchive_thread(change: Change, caller: Caller, request: OneThread) -> Thread:
     """Restore an archived thread to the list."""
-    return change_thread(change, UpdateThread(thread_id=request.thread_id, status="discuss"))
+    return change_thread(change, caller, UpdateThread(thread_id=request.thread_id, status="discuss"))
 
 
 class DeleteThread(OneThread):

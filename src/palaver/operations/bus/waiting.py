@@ -15,8 +15,9 @@ from palaver.operations import identity
 from palaver.operations.bus.messages import Budget, mark_active, show
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.store.bus import agents, messages, threads
+from palaver.store.bus import agents, messages, read_marks, threads
 from palaver.store.bus.feed import FeedClosed
+from palaver.store.bus.read_marks import ThreadReader
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
@@ -95,10 +96,12 @@ def _unread(read: Reader, caller: Caller, request: WaitForMessages) -> Waited:
     names = {(request.for_agent or "").removeprefix("@")} | (
         {agent.id, agent.slug, agent.name, agent.shown_name} if agent else set()
     )
+    reader = ThreadReader(agent, None if agent else request.for_agent)
+    meant = read_marks.seqs_meant_for(read, reader, thread, request.after_seq) if request.for_agent else set()
     after = request.after_seq
     while True:
         batch = visibility.mask_messages(caller, messages.after(read, thread, after, PAGE + 1))
-        found = [m for m in batch[:PAGE] if not request.for_agent or m.is_for(names)]
+        found = [m for m in batch[:PAGE] if not request.for_agent or m.seq in meant or m.is_for(names)]
         if found or len(batch) <= PAGE:
             break
         after = batch[PAGE - 1].seq

@@ -13,7 +13,7 @@ from palaver.model.people import Agent, Caller, Client, program_of, title_of
 from palaver.model.sessions import Owner
 from palaver.operations.client_agents import agent_for
 from palaver.operations.operation import Route
-from palaver.store.bus import agents
+from palaver.store.bus import agents, names
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import sessions, sharing
 from palaver.store.sessions.transcripts import Transcripts
@@ -75,6 +75,7 @@ def owner_or_new(change: Change, caller: Caller, name: str, recorded: Owner | No
         if recorded:
             restore_agent(change, recorded)
         else:
+            names.must_be_free(change, name, "-")
             agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
     return owner_of(change, caller, name)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import itertools
 import os
 import re
 import secrets
@@ -18,9 +17,10 @@ import orjson
 
 from palaver.errors import NotFound, Unauthorized
 from palaver.model.ids import new_id
-from palaver.model.people import Agent
+from palaver.model.people import Agent, program_of
 from palaver.model.projects import identity_of
 from palaver.model.times import instant, maybe_instant, micros, now
+from palaver.store.bus import names
 from palaver.store.engines.database import Change, Reader, Row
 
 CONNECTIONS_KEPT = timedelta(days=90)
@@ -79,9 +79,9 @@ def register(
     while not change.run(
         "insert_agent",
         id=agent_id,
-        slug=_free(slug, "-", {row["slug"] for row in change.all("slugs_from", first=slug, last=f"{slug}-~")}),
-        name=_free(name, " ", {row["name"] for row in change.all("names_from", first=name, last=f"{name} ~")}),
-        display_name=display_name,
+        slug=names.free(change, slug, "-"),
+        name=names.free(change, name),
+        display_name=display_name and names.free(change, display_name),
         description=description,
         ide=ide,
         model=model,
@@ -97,7 +97,14 @@ def register(
         owner=owner,
     ):
         pass  # another caller has just taken the name: try the next number
-    return must_exist(change, agent_id), secret
+    return _keep_names(change, agent_id), secret
+
+
+def _keep_names(change: Change, agent_id: str) -> Agent:
+    """Keep the names that an agent has now, for good. Messages under these names are its own."""
+    agent = must_exist(change, agent_id)
+    names.take(change, names.AGENTS + agent.id, agent.slug, agent.name, agent.display_name)
+    return agent
 
 
 def restore(
@@ -128,12 +135,6 @@ def restore(
     )
 
 
-def _free(name: str, joint: str, taken: set[str]) -> str:
-    """The name, or the name with the first free number from 2 on."""
-    numbered = (f"{name}{joint}{number}" for number in itertools.count(2))
-    return next(free for free in itertools.chain([name], numbered) if free not in taken)
-
-
 def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
@@ -144,15 +145,23 @@ def find(read: Reader, agent_id: str) -> Agent | None:
 
 
 def named(read: Reader, name: str) -> Agent | None:
-    """By id, slug, name or display name, with or without a leading @; the id wins over a slug, a slug over a name."""
-    return best_named([_agent(row) for row in read.all("agents_called", name=name.removeprefix("@"))], name)
+    """By id, slug, name or display name, with or without a leading @; the id wins over a slug, a slug over a name. Also
+    by a name that it had before."""
+    agent = best_named([_agent(row) for row in read.all("agents_called", name=name.removeprefix("@"))], name)
+    holder = None if agent else names.holder_of(read, name)
+    return find(read, holder.removeprefix(names.AGENTS)) if holder else agent
 
 
 def called(read: Reader, name: str) -> list[Agent]:
     """The agent with this name, and all agents of the client program with this name."""
     one = named(read, name)
-    of_program = [_agent(row) for row in read.all("agents_of_program", client=name.removeprefix("@"))]
-    return ([one] if one else []) + [agent for agent in of_program if one is None or agent.id != one.id]
+    others = [agent for agent in of_program(read, name.removeprefix("@")) if one is None or agent.id != one.id]
+    return [one, *others] if one else others
+
+
+def of_program(read: Reader, program: str) -> list[Agent]:
+    """The agents of all owners in this client program, the oldest first."""
+    return [_agent(row) for row in read.all("agents_of_program", client=program)]
 
 
 def best_named(known: Iterable[Agent], name: str) -> Agent | None:
@@ -216,6 +225,8 @@ def touch(change: Change, agent: Agent, activity: str, waiting_in: str | None = 
 
 
 def remove(change: Change, agent: Agent) -> None:
+    """Remove an agent. Its names are not given to another one."""
+    _keep_names(change, agent.id)
     change.run("delete_agent", id=agent.id)
     change.run("forget_read_marks", reader=agent.id)
     change.run("forget_saved_searches", owner=agent.id)
@@ -396,7 +407,6 @@ def update(
     change: Change,
     agent: Agent,
     *,
-    display_name: str | None,
     description: str,
     capabilities: list[str],
     skills: list[dict[str, Any]],
@@ -404,7 +414,6 @@ def update(
     change.run(
         "update_agent",
         id=agent.id,
-        display_name=display_name,
         description=description,
         capabilities=orjson.dumps(capabilities).decode(),
         skills=orjson.dumps(skills).decode(),
@@ -412,9 +421,22 @@ def update(
     return must_exist(change, agent.id)
 
 
-def rename(change: Change, agent: Agent, display_name: str) -> Agent:
-    change.run("rename_agent", id=agent.id, display_name=display_name)
-    return must_exist(change, agent.id)
+def rename(
+    change: Change, agent: Agent, display_name: str | None, slug: str | None = None, *, is_person: bool = False
+) -> Agent:
+    """Give an agent other names, unless they are taken. It keeps its old ones: they still mean it. `is_person`: a
+    person gives the name, who may also choose that of a program."""
+    holder, programs = names.AGENTS + agent.id, None if is_person else (agent.client or "", program_of(agent.ide))
+    _keep_names(change, agent.id)
+    if display_name:
+        names.must_be_free(change, display_name, by=holder, programs=programs)
+    if slug:
+        names.must_be_free(change, slug, "-", by=holder, programs=programs)
+    change.run("rename_agent", id=agent.id, slug=slug or agent.slug, display_name=display_name)
+    for name in (agent.slug, agent.name, agent.display_name):
+        if name:  # of a time when mentions were stored by name
+            change.run("give_mentions", name=name.casefold(), to=agent.id)
+    return _keep_names(change, agent.id)
 
 
 def leave(change: Change, agent: Agent, activity: str) -> None:

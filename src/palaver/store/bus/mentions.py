@@ -4,34 +4,147 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import islice
 
 from palaver.model.messages import Message
+from palaver.model.people import Agent
+from palaver.model.projects import same_project
 from palaver.model.times import micros, now
-from palaver.store.engines.database import Change
+from palaver.model.visibility import is_human_only
+from palaver.store.bus import agents, names, threads
+from palaver.store.bus.threads import StoredThread
+from palaver.store.engines.database import Change, Reader
 
 MOST_NAMES = 20
 """At most this many names in the text of one message count as mentions."""
 
 _IN_TEXT = re.compile(r"(?<![\w@/.])@(\w[\w.-]{0,59})")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 
-def names_in(message: Message, replies_to: str | None) -> set[str]:
-    """The names a message is meant for, in lower case: from its mentions, its handoff, its text, and its reply."""
-    handoff = (message.metadata or {}).get("handoff_target")
-    names = [*message.mentions, handoff if isinstance(handoff, str) else "", replies_to or ""]
-    if "@" in message.content:
-        names += [found[1].rstrip(".-") for found in islice(_IN_TEXT.finditer(message.content), MOST_NAMES)]
-    return {key for name in names if (key := key_of(name))}
+@dataclass(slots=True)
+class Receivers:
+    """Who a message is meant for: agents, people by name, and names that nobody has."""
+
+    agents: dict[str, Agent] = field(default_factory=dict)
+    people: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def reached(self) -> list[str]:
+        return [*(agent.slug for agent in self.agents.values()), *self.people.values()]
+
+    @property
+    def keys(self) -> set[str]:
+        """The names under which the message is stored. An agent may still take a name that nobody has."""
+        return {*map(key_of, self.agents), *self.people, *self.unknown}
 
 
 def key_of(name: str) -> str:
     return name.strip().removeprefix("@").casefold()
 
 
-def add(change: Change, message: Message, passage_id: int, document_id: int, replies_to: str | None) -> None:
+def receivers_of(read: Reader, thread: StoredThread, message: Message, replies_to: str | None) -> Receivers:
+    """Who a message is meant for: from its mentions, its handoff, its text, and its reply. Never its author."""
+    handoff = (message.metadata or {}).get("handoff_target")
+    given = [*message.mentions, handoff if isinstance(handoff, str) else "", replies_to or ""]
+    text = message.content if "@" in message.content else ""
+    in_text = [found[1].rstrip(".-") for found in islice(_IN_TEXT.finditer(text), MOST_NAMES)]
+    found, crowd = Receivers(), _Crowd(read, thread, message)
+    for name in [*given, *in_text]:
+        if key_of(name):
+            crowd.add(found, name.strip().removeprefix("@"))
+    if found.unknown and in_text:  # a decorator in a piece of code is no name
+        outside = {key_of(one[1].rstrip(".-")) for one in _IN_TEXT.finditer(_CODE.sub(" ", text))}
+        outside |= set(map(key_of, given))
+        found.unknown = {key: name for key, name in found.unknown.items() if key in outside}
+    if is_human_only(message.metadata):
+        found.agents.clear()
+    return found
+
+
+class _Crowd:
+    """The agents and people whom the names in one message can mean."""
+
+    def __init__(self, read: Reader, thread: StoredThread, message: Message) -> None:
+        self.read, self.thread, self.message = read, thread, message
+        self.sender = agents.find(read, message.author_id) if message.author_id else None
+        self._authors: list[tuple[str, str | None]] | None = None
+
+    @property
+    def authors(self) -> list[tuple[str, str | None]]:
+        """The names and ids of those who posted in the thread."""
+        if self._authors is None:
+            self._authors = threads.authors(self.read, self.thread)
+        return self._authors
+
+    def add(self, found: Receivers, name: str) -> None:
+        program = names.program_called(name)
+        if name.casefold() == names.ONLINE:
+            self._add_agents(found, only_online=True)
+        elif name.casefold() == names.EVERYBODY:
+            self._add_agents(found, only_online=False)
+            for author in (author for author, id in self.authors if id is None):
+                self._meet_person(found, author)
+        elif agent := (self._of_program(program) if program else None) or agents.named(self.read, name):
+            self._meet(found, agent)
+        elif person := self._person(name):
+            self._meet_person(found, person)
+        else:
+            found.unknown[key_of(name)] = name
+
+    def _add_agents(self, found: Receivers, *, only_online: bool) -> None:
+        """The agents that are online, and those that posted in the thread."""
+        ids = set() if only_online else {id for _, id in self.authors}
+        for agent in agents.everyone(self.read):
+            if agent.is_online or agent.id in ids:
+                self._meet(found, agent)
+
+    def _meet(self, found: Receivers, agent: Agent) -> None:
+        if self.sender is None or agent.id != self.sender.id:
+            found.agents[agent.id] = agent
+
+    def _meet_person(self, found: Receivers, person: str) -> None:
+        if self.message.author_id is not None or person != self.message.author:
+            found.people[key_of(person)] = person
+
+    def _of_program(self, program: str) -> Agent | None:
+        """The agent of a program: one that takes part in the thread, then one of the project of the thread, then of
+        the sender's project, then the one that was seen last."""
+        others = [one for one in agents.of_program(self.read, program) if one.id != self.message.author_id]
+        if len(others) <= 1:
+            return others[0] if others else None
+        taking_part = {id for _, id in self.authors if id and id != self.message.author_id}
+        creator = (self.thread.created_by or "").removeprefix(names.AGENTS)
+        known = [agents.find(self.read, id) for id in {*taking_part, creator} - {self.message.author_id}]
+        projects = [one.project for one in known if one]
+        own = self.sender.project if self.sender else None
+        return max(
+            others,
+            key=lambda one: (
+                one.id in taking_part,
+                any(same_project(one.project, project) for project in projects),
+                same_project(one.project, own),
+                one.is_online,
+                one.last_heartbeat,
+            ),
+        )
+
+    def _person(self, name: str) -> str | None:
+        """A person with a token, or somebody who posted or read under this name on an open server."""
+        holder = names.holder_of(self.read, name) or ""
+        if holder.startswith(names.PEOPLE):
+            return holder.removeprefix(names.PEOPLE)
+        if name.casefold() == "human" or self.read.one("knows_reader", reader=names.PEOPLE + name):
+            return name
+        key = key_of(name)
+        return next((author for author, id in self.authors if id is None and key_of(author) == key), None)
+
+
+def add(change: Change, message: Message, passage_id: int, document_id: int, receivers: Receivers) -> None:
     where = {"passage_id": passage_id, "document_id": document_id, "seq": message.seq}
-    change.run_many("insert_mention", [{"name": name, **where} for name in names_in(message, replies_to)])
+    change.run_many("insert_mention", [{"name": name, **where} for name in receivers.keys])
 
 
 def mark_seen(change: Change, names: Iterable[str], passage_ids: Iterable[int]) -> None:

@@ -13,6 +13,7 @@ from palaver.model.messages import Edit, Message, Priority, Role
 from palaver.model.times import instant, micros, now
 from palaver.store.bus import events, mentions, reactions
 from palaver.store.bus.threads import FAR_FUTURE, StoredThread, lock
+from palaver.store.bus.threads import must_exist as must_have_thread
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
 
@@ -148,7 +149,9 @@ def by_key(read: Reader, thread: StoredThread, author: str, key: str) -> StoredM
     return of_row(row) if row else None
 
 
-def add(change: Change, thread: StoredThread, draft: Draft, seq: int, key: str | None) -> Message:
+def add(
+    change: Change, thread: StoredThread, draft: Draft, seq: int, key: str | None
+) -> tuple[Message, mentions.Receivers]:
     message_id, at = new_id(), now()
     message = Message(
         id=message_id,
@@ -181,12 +184,13 @@ def add(change: Change, thread: StoredThread, draft: Draft, seq: int, key: str |
         created_at=at,
         data=_data(message),
     )
-    mentions.add(change, message, passage_id, thread.document_id, _answered_author(change, message))
+    receivers = receivers_of(change, thread, message)
+    mentions.add(change, message, passage_id, thread.document_id, receivers)
     if key is not None:
         change.run(
             "insert_post_key", document_id=thread.document_id, author=draft.author, key=key, passage_id=passage_id
         )
-    return message
+    return message, receivers
 
 
 def edit(change: Change, stored: StoredMessage, content: str, edited_by: str) -> Message:
@@ -211,14 +215,16 @@ def edit(change: Change, stored: StoredMessage, content: str, edited_by: str) ->
         data=documents.encode_data(_data(message)),
     )
     change.run("delete_mentions", passage_id=stored.passage_id)
-    mentions.add(change, message, stored.passage_id, stored.document_id, _answered_author(change, message))
+    receivers = receivers_of(change, must_have_thread(change, message.thread_id), message)
+    mentions.add(change, message, stored.passage_id, stored.document_id, receivers)
     return message
 
 
-def _answered_author(read: Reader, message: Message) -> str | None:
-    """The agent's id, or the person's name, whose message this one replies to."""
+def receivers_of(read: Reader, thread: StoredThread, message: Message) -> mentions.Receivers:
+    """Who a message is meant for. A reply is meant for the author of the message that it answers."""
     answered = find(read, message.reply_to_msg_id) if message.reply_to_msg_id else None
-    return (answered.message.author_id or answered.message.author) if answered else None
+    author = (answered.message.author_id or answered.message.author) if answered else None
+    return mentions.receivers_of(read, thread, message, author)
 
 
 def history(read: Reader, stored: StoredMessage) -> list[Edit]:

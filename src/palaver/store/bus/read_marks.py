@@ -222,6 +222,12 @@ def _mentions(
     return [found[passage_id] for passage_id in sorted(found)]
 
 
+def seqs_meant_for(read: Reader, reader: ThreadReader, stored: StoredThread, after_seq: int) -> set[int]:
+    """The numbers of the messages of a thread that are meant for the reader."""
+    where = {"document_id": stored.document_id, "after_seq": after_seq}
+    return {row["seq"] for name in reader.names for row in read.all("seqs_meant_for", name=name, **where)}
+
+
 def mark_seen(change: Change, reader: ThreadReader, shown: Iterable[Mention]) -> None:
     """Store that the reader has handled these messages."""
     mentions.mark_seen(change, reader.names, [mention.passage_id for mention in shown])

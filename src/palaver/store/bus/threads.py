@@ -27,7 +27,7 @@ class StoredThread:
     document_id: int
     thread: Thread
     created_by: str | None = None
-    """The creator, if tokens are required. See `identity.signed`."""
+    """The creator, if it is known: see `visibility.creator_of`."""
 
 
 def stored_of(row: Row) -> StoredThread:
@@ -197,9 +197,18 @@ def count(read: Reader, status: Status | None = None, *, include_archived: bool 
 
 def participants(read: Reader, stored: StoredThread) -> list[Agent]:
     """The agents that have posted in a thread."""
-    rows = read.all("authors_of_thread", document_id=stored.document_id)
-    found = [agents.find(read, row["author_id"]) for row in rows]
+    found = [agents.find(read, id) for id in {id: author for author, id in authors(read, stored) if id}]
     return [agent for agent in found if agent]
+
+
+def authors(read: Reader, stored: StoredThread) -> list[tuple[str, str | None]]:
+    """The names under which somebody posted in a thread, with the id of the agent."""
+    rows = read.all("authors_of_thread", document_id=stored.document_id)
+    return [(row["author"], row["author_id"]) for row in rows]
+
+
+def has_posted(read: Reader, stored: StoredThread, agent_id: str) -> bool:
+    return read.one("posted_after", document_id=stored.document_id, seq=0, agent_id=agent_id, person=None) is not None
 
 
 def count_miscounted(read: Reader) -> int:

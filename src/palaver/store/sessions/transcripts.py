@@ -67,6 +67,8 @@ class Transcripts:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._read: dict[Path, tuple[int, _Tombstones]] = {}
+        self._renamed: dict[str, Path] = {}
+        """The folders of agents that were renamed, by id. A folder keeps its first name."""
 
     # Writing
 
@@ -314,7 +316,11 @@ class Transcripts:
         return self._folder(owner) / f"{_file_name(session_id)}.jsonl"
 
     def _folder(self, owner: Owner) -> Path:
-        return self.folder / _file_name(owner.slug)
+        usual = self.folder / _file_name(owner.slug)
+        if owner.id not in self._renamed and not usual.is_dir():
+            cards = ((path.parent, _owner_of_card(path.parent)) for path in self.folder.glob("*/agent.json"))
+            self._renamed |= {owner.id: folder for folder, card in cards if card and card.id == owner.id}
+        return self._renamed.get(owner.id, usual)
 
 
 def _file_name(name: str) -> str:

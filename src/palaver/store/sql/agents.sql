@@ -15,11 +15,18 @@ SELECT * FROM agents WHERE id = :name OR slug = :name OR name = :name OR display
 -- name: agents  all agents, oldest first
 SELECT * FROM agents ORDER BY registered_at, id;
 
--- name: slugs_from  slugs between two bounds: those with the same prefix
-SELECT slug FROM agents WHERE slug >= :first AND slug <= :last;
+-- name: name  who has a name, by its folded form
+SELECT name, holder FROM names WHERE key = :key;
 
--- name: names_from  names between two bounds: those with the same prefix
-SELECT name FROM agents WHERE name >= :first AND name <= :last;
+-- name: take_name  keep a name for its holder; returns no row if it is taken
+INSERT INTO names (key, name, holder) VALUES (:key, :name, :holder) ON CONFLICT DO NOTHING;
+
+-- name: names_from  keys between two bounds: those with the same prefix
+SELECT key FROM names WHERE key >= :first AND key <= :last;
+
+-- name: agents_without_names  agents whose names are not kept yet
+SELECT id, slug, name, display_name FROM agents a
+WHERE NOT EXISTS (SELECT 1 FROM names n WHERE n.holder = 'agent:' || a.id);
 
 -- name: count_agents_named  how many agents have this slug or name
 SELECT count(*) AS taken FROM agents WHERE slug = :slug OR name = :name;
@@ -30,12 +37,10 @@ UPDATE agents SET is_online = :is_online, last_heartbeat = :at, last_activity = 
 WHERE id = :id;
 
 -- name: update_agent  change the profile of an agent
-UPDATE agents SET display_name = :display_name, description = :description, capabilities = :capabilities,
-                  skills = :skills
-WHERE id = :id;
+UPDATE agents SET description = :description, capabilities = :capabilities, skills = :skills WHERE id = :id;
 
--- name: rename_agent  change the display name
-UPDATE agents SET display_name = :display_name WHERE id = :id;
+-- name: rename_agent  change the names of an agent
+UPDATE agents SET slug = :slug, display_name = :display_name WHERE id = :id;
 
 -- name: agents_of_client  the agents of an owner in one client program, the oldest first
 SELECT * FROM agents WHERE client = :client AND owner = :owner ORDER BY registered_at, id;

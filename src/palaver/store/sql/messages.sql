@@ -45,8 +45,8 @@ VALUES (:passage_id, :version, :old_content, :edited_by, :created_at);
 -- name: edits  the edits of a message
 SELECT version, old_content, edited_by, created_at FROM edits WHERE passage_id = :passage_id ORDER BY version;
 
--- name: authors_of_thread  the agents that posted in a thread
-SELECT DISTINCT author_id FROM passages WHERE document_id = :document_id AND position > 0 AND author_id IS NOT NULL;
+-- name: authors_of_thread  who posted in a thread; people have no id
+SELECT DISTINCT author, author_id FROM passages WHERE document_id = :document_id AND position > 0;
 
 -- name: insert_reaction  adding the same reaction twice has no effect
 INSERT INTO reactions (id, passage_id, agent_id, agent_name, reaction, created_at, number)

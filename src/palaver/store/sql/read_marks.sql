@@ -29,6 +29,10 @@ WHERE reader = :reader AND seq < (SELECT t.last_seq FROM threads t WHERE t.docum
 -- name: read_since  when a person first asked what is new
 SELECT since FROM readers WHERE reader = :reader;
 
+-- name: knows_reader  did somebody read a thread or ask what is new?
+SELECT 1 AS found WHERE EXISTS (SELECT 1 FROM readers WHERE reader = :reader)
+   OR EXISTS (SELECT 1 FROM read_marks WHERE reader = :reader);
+
 -- name: insert_reader  store when a person first asked what is new
 INSERT INTO readers (reader, since) VALUES (:reader, :since) ON CONFLICT DO NOTHING;
 
@@ -73,6 +77,10 @@ ON CONFLICT DO NOTHING;
 -- name: delete_mentions  before the mentions of an edited message are stored again
 DELETE FROM mentions WHERE passage_id = :passage_id AND seen_at IS NULL;
 
+-- name: give_mentions  messages that were meant for a name are meant for its agent, by its id
+UPDATE mentions SET name = :to WHERE name = :name
+  AND NOT EXISTS (SELECT 1 FROM mentions m WHERE m.name = :to AND m.passage_id = mentions.passage_id);
+
 -- name: mentions_of  the newest messages that are meant for a name; handled: its reader was shown, read or answered them
 SELECT n.passage_id, n.document_id, n.seq, d.native_id AS thread_id, t.topic, m.seq AS read_seq,
        p.native_id AS id, p.author, p.author_id, p.role, p.text, p.created_at, p.data,
@@ -102,6 +110,9 @@ WHERE n.name = :name AND n.seen_at IS NULL AND t.status <> 'archived' AND n.seq 
                   WHERE x.passage_id = n.passage_id AND v.reader = :reader
                     AND (v.shown_at IS NOT NULL OR (v.session <> :session AND v.offered_at > :recent)))
 ORDER BY n.passage_id LIMIT :limit;
+
+-- name: seqs_meant_for  the messages of a thread that are meant for a name
+SELECT seq FROM mentions WHERE name = :name AND document_id = :document_id AND seq > :after_seq;
 
 -- name: mention_seen  a message was shown to its receiver; returns no row if it was shown before
 UPDATE mentions SET seen_at = :at WHERE name = :name AND passage_id = :passage_id AND seen_at IS NULL;
