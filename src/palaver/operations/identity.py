@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from palaver.errors import Forbidden, Refused, Unauthorized
+from palaver.model import visibility
+from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller, Session
 from palaver.model.times import now
 from palaver.store.bus import agents, names
@@ -208,6 +210,16 @@ def _must_be_own(read: Reader, caller: Caller, own: Agent | None, given: str, na
             f"'{given}' is the name of somebody else. Call bus_connect and leave author out. If you are this agent, "
             "pass the agent_id and token that bus_connect returned."
         )
+
+
+def must_be_author(read: Reader, caller: Caller, message: Message) -> Agent | None:
+    """The agent that the caller acts as, if the caller may change this message."""
+    own = agent_of(read, caller)
+    visibility.must_be_author(caller, own, message)
+    if caller.is_agent and own is None:
+        author = agents.find(read, message.author_id) if message.author_id else None
+        _must_be_own(read, caller, None, message.author_id or message.author, author)
+    return own
 
 
 @dataclass(frozen=True, slots=True)

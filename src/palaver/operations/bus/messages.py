@@ -368,8 +368,7 @@ def edit_message(change: Change, caller: Caller, request: EditMessage) -> Edited
     must_not_be_empty(request.content)
     refuse_secrets(change, request.content)
     stored = messages.must_hold(change, request.message_id)
-    own = identity.agent_of(change, caller)
-    visibility.must_be_author(caller, own, stored.message)
+    own = identity.must_be_author(change, caller, stored.message)
     editor = own.shown_name if own else caller.name
     (before,) = messages.with_reactions(change, [stored])
     if before.content == request.content:
@@ -426,7 +425,7 @@ class MessageDeleted:
 def delete_message(change: Change, caller: Caller, request: OneMessage) -> MessageDeleted:
     """Delete a message you wrote, with its history and reactions. Its seq is never used again."""
     stored = messages.must_hold(change, request.message_id)
-    visibility.must_be_author(caller, identity.agent_of(change, caller), stored.message)
+    identity.must_be_author(change, caller, stored.message)
     messages.remove(change, stored)
     change.tell(message_deleted(stored.message))
     return MessageDeleted(True, stored.message.id, stored.message.thread_id, stored.message.seq)

@@ -225,7 +225,8 @@ def _author(read: Reader, caller: Caller, name: str) -> tuple[str, Agent | None,
     own = caller.acting_agent if caller.is_agent else caller.name
     called = own if name.lower() == "me" and own else name.removeprefix("@")
     agent = agents.named(read, called)
-    return called.lower(), agent, (*spellings(called), *([agent.id.lower()] if agent else ()))
+    called_too = agents.names_of(read, agent) if agent else []
+    return called.lower(), agent, tuple(dict.fromkeys(one for name in (called, *called_too) for one in spellings(name)))
 
 
 def _not_from(read: Reader, caller: Caller, scope: Scope, name: str) -> Iterable[Scope]:

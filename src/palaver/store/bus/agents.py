@@ -164,6 +164,12 @@ def of_program(read: Reader, program: str) -> list[Agent]:
     return [_agent(row) for row in read.all("agents_of_program", client=program)]
 
 
+def names_of(read: Reader, agent: Agent) -> list[str]:
+    """The names under which an agent wrote: those it has, and those it had before."""
+    had = [row["name"] for row in read.all("names_of", holder=names.AGENTS + agent.id)]
+    return [name for name in dict.fromkeys([agent.id, agent.slug, agent.name, agent.display_name, *had]) if name]
+
+
 def best_named(known: Iterable[Agent], name: str) -> Agent | None:
     """The agent of these that the name means, in the order of `named`."""
     name = name.removeprefix("@")

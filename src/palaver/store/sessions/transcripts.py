@@ -318,8 +318,9 @@ class Transcripts:
     def _folder(self, owner: Owner) -> Path:
         usual = self.folder / _file_name(owner.slug)
         if owner.id not in self._renamed and not usual.is_dir():
-            cards = ((path.parent, _owner_of_card(path.parent)) for path in self.folder.glob("*/agent.json"))
-            self._renamed |= {owner.id: folder for folder, card in cards if card and card.id == owner.id}
+            for folder in (path.parent for path in self.folder.glob("*/agent.json")):
+                if (card := _owner_of_card(folder)) and card.id == owner.id:
+                    self._renamed[owner.id] = folder
         return self._renamed.get(owner.id, usual)
 
 

@@ -21,6 +21,9 @@ SELECT name, holder FROM names WHERE key = :key;
 -- name: take_name  keep a name for its holder; returns no row if it is taken
 INSERT INTO names (key, name, holder) VALUES (:key, :name, :holder) ON CONFLICT DO NOTHING;
 
+-- name: names_of  all names that somebody has or had
+SELECT DISTINCT name FROM names WHERE holder = :holder;
+
 -- name: names_from  keys between two bounds: those with the same prefix
 SELECT key FROM names WHERE key >= :first AND key <= :last;
 
