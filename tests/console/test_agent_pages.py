@@ -51,6 +51,18 @@ def test_an_admin_removes_an_agent_and_its_sessions(window: Opening, rest: httpx
     assert rest.get(path).status_code == 404
 
 
+def test_an_agent_is_renamed_and_its_old_link_still_opens(window: Opening, rest: httpx.Client):
+    slug, new = register(rest, word("Old")), word("New ")
+    page = window(f"#/agents/{slug}")
+    page.get_by_label("More").click()
+    page.get_by_role("menuitem", name="Rename agent").click()
+    page.locator("dialog").get_by_label("Name").fill(new)
+    page.locator("dialog").get_by_role("button", name="Save").click()
+    expect(page.locator("h1")).to_have_text(new)
+    expect(page.locator("header .name p")).to_have_text(f"@{new.lower().replace(' ', '-')}")
+    assert rest.get(f"/api/agents/{slug}").json()["display_name"] == new
+
+
 def test_an_unknown_agent_is_not_found(window: Opening):
     page = window("#/agents/nobody-at-all")
     expect(page.locator(".empty.bad h2")).to_have_text("Not found")

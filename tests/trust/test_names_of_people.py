@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.conftest import Engine
@@ -70,7 +71,7 @@ def test_the_name_of_a_person_stays_theirs_when_the_token_is_revoked(person: Key
 
 def test_data_with_a_clash_is_opened_and_the_person_still_posts(engine: Engine, tmp_path: Path):
     """In 0.2 an agent could take the name of a person, and names were not kept."""
-    env = {"PALAVER_DATABASE_URL": engine.fresh(), "PALAVER_AUTH": "token"}
+    env: dict[str, Any] = {"PALAVER_DATABASE_URL": engine.fresh(), "PALAVER_AUTH": "token"}
     with start_server(tmp_path, **env) as server:
         ann, bob, robot = Key(server, name="Ann"), Key(server, name="Bob"), Key(server, kind="agent", name="robot")
 

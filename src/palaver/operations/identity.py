@@ -207,8 +207,8 @@ def _must_be_own(read: Reader, caller: Caller, own: Agent | None, given: str, na
         is_free = not names.holder_of(read, given) and not names.is_reserved(given, client.program)
     if not is_free:
         raise Forbidden(
-            f"'{given}' is the name of somebody else. Call bus_connect and leave author out. If you are this agent, "
-            "pass the agent_id and token that bus_connect returned."
+            f"'{given}' is the name of another agent, a person or a program. Call bus_connect and leave author out. "
+            "If you are this agent, pass the agent_id and token that bus_connect returned."
         )
 
 

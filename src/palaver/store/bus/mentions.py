@@ -15,6 +15,7 @@ from palaver.model.visibility import is_human_only
 from palaver.store.bus import agents, names, threads
 from palaver.store.bus.threads import StoredThread
 from palaver.store.engines.database import Change, Reader
+from palaver.text.folded_names import fold
 
 MOST_NAMES = 20
 """At most this many names in the text of one message count as mentions."""
@@ -59,6 +60,8 @@ def receivers_of(read: Reader, thread: StoredThread, message: Message, replies_t
         outside = {key_of(one[1].rstrip(".-")) for one in _IN_TEXT.finditer(_CODE.sub(" ", text))}
         outside |= set(map(key_of, given))
         found.unknown = {key: name for key, name in found.unknown.items() if key in outside}
+    known = {fold(person) for person in found.people.values()}  # in a text, a hyphen replaces the blanks of a name
+    found.unknown = {key: name for key, name in found.unknown.items() if fold(name) not in known}
     if is_human_only(message.metadata):
         found.agents.clear()
     return found
@@ -138,8 +141,7 @@ class _Crowd:
             return holder.removeprefix(names.PEOPLE)
         if name.casefold() == "human" or self.read.one("knows_reader", reader=names.PEOPLE + name):
             return name
-        key = key_of(name)
-        return next((author for author, id in self.authors if id is None and key_of(author) == key), None)
+        return next((author for author, id in self.authors if id is None and fold(author) == fold(name)), None)
 
 
 def add(change: Change, message: Message, passage_id: int, document_id: int, receivers: Receivers) -> None:

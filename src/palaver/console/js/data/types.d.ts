@@ -8,6 +8,7 @@ export interface Agent {
   is_online: boolean;
   ide: string | null;
   model: string | null;
+  client: string | null;
   description: string | null;
   capabilities: string[] | null;
   waiting_in: string | null;

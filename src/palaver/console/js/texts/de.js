@@ -523,6 +523,8 @@ export const texts = {
   Registered: "Angemeldet",
   "Last active": "Zuletzt aktiv",
   "All its sessions": "Alle seine Sitzungen",
+  "Rename agent": "Agent umbenennen",
+  "No agent or person has this name: {names}": "Diesen Namen hat niemand: {names}",
   "Remove agent": "Agent entfernen",
   Remove: "Entfernen",
   "{name} was removed.": "{name} wurde entfernt.",

@@ -520,6 +520,8 @@ export const texts = {
   Registered: "Registered",
   "Last active": "Last active",
   "All its sessions": "All its sessions",
+  "Rename agent": "Rename agent",
+  "No agent or person has this name: {names}": "No agent or person has this name: {names}",
   "Remove agent": "Remove agent",
   Remove: "Remove",
   "{name} was removed.": "{name} was removed.",

@@ -1,8 +1,8 @@
 // @ts-check
-// The page of one agent: who it is, what it does, its threads and sessions. Admins can remove it.
+// The page of one agent: who it is, what it does, its threads and sessions. It can be renamed, and admins can remove it.
 
 import { displayName, findAgent, loadAgents } from "../../data/agents.js";
-import { get, remove, url, withQuery } from "../../data/api.js";
+import { get, put, remove, url, withQuery } from "../../data/api.js";
 import { can } from "../../data/session.js";
 import { SOURCES } from "../../data/sources.js";
 import { threads } from "../../data/threads.js";
@@ -44,8 +44,14 @@ export function agentPage() {
   return html`<header class="head">
       <a class="quiet back always" href="#/agents" aria-label=${t("Back to agents")}>${icon("back")}</a>
       <div class="name"><h1>${agentTitle()}</h1><p>${agent ? `@${agent.slug}` : nothing}</p></div>
-      ${agent && can("admin") ? menu(t("More"), [{ text: t("Remove agent"), icon: "trash", isDangerous: true, run: () => showRemoval(agent) }]) : nothing}</header>
+      ${agent && can("write") ? menu(t("More"), actions(agent)) : nothing}</header>
     <div class="scroll"><div class="page-body">${error ? errorState(error) : agent ? details(agent) : loading()}</div></div>`;
+}
+
+function actions(agent) {
+  const found = [{ text: t("Rename agent"), icon: "edit", run: () => showRenaming(agent) }];
+  const removal = { text: t("Remove agent"), icon: "trash", isDangerous: true, run: () => showRemoval(agent) };
+  return can("admin") ? [...found, removal] : found;
 }
 
 function details(agent) {
@@ -93,6 +99,27 @@ function sessionSection() {
       const { id, title, kind, when = "", loc } = card(one);
       return html`<li><a href=${linkToDocument("sessions", id, loc)}>${icon("sessions")} <span>${title}</span></a><small>${kind} · ${timeAgo(when)}</small></li>`;
     })}</ul></section>`;
+}
+
+// The old names of a renamed agent still mean it.
+function showRenaming(agent) {
+  const rename = async (event) => {
+    event.preventDefault();
+    try {
+      const renamed = await put(url`/api/agents/${agent.id}/name`, { name: event.target.elements.name.value });
+      closeDialog();
+      await loadAgents();
+      goTo(link(["agents", renamed.slug]));
+    } catch (error) {
+      notifyError(error);
+    }
+  };
+  openDialog(
+    t("Rename agent"),
+    () => html`<form class="sheet" @submit=${rename}>
+    <label>${t("Name")} <input name="name" required maxlength="200" autofocus .value=${displayName(agent)} /></label>
+    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${t("Save")}</button></footer></form>`,
+  );
 }
 
 // Removing is for good, so it is asked. Cancel has the focus.

@@ -126,6 +126,8 @@ export class Composer {
         this.#save();
         if (this.#thread.hasNewer) await this.#thread.loadNewest().catch(notifyError);
         else this.#thread.add(message);
+        if (message.unknown_names?.length)
+          notify(t("No agent or person has this name: {names}", { names: message.unknown_names.join(", ") }));
         this.#onSent?.();
       }
     } catch (error) {
@@ -183,7 +185,8 @@ export class Composer {
     }
   }
 
-  // Agents and people whose name contains the text after the @, or emoji whose shortcode has the text after the colon.
+  // Agents, people, programs and groups whose name contains the text after the @, or emoji whose shortcode has the text
+  // after the colon.
   get #suggestions() {
     if (this.#typedCode !== undefined)
       return (loadedEmoji()?.searchEmoji(this.#typedCode, 8) ?? []).map(({ emoji, codes }) => ({
@@ -201,7 +204,10 @@ export class Composer {
     const others = people()
       .filter((name) => name !== me.name && name.toLowerCase().includes(typed))
       .map((name) => ({ name, slug: nameInText(name), isAgent: false, isOnline: null }));
-    return [...found.slice(0, 6), ...others.slice(0, 4)];
+    const groups = ["all", "here", ...programs()]
+      .filter((name) => name.startsWith(typed) && !found.some((agent) => agent.slug === name))
+      .map((name) => ({ name, slug: name, isAgent: false, isOnline: null }));
+    return [...found.slice(0, 6), ...others.slice(0, 4), ...groups.slice(0, 4)];
   }
 
   #insertName(suggestion) {
@@ -378,8 +384,13 @@ export function fitHeight(textarea) {
   textarea.style.height = `${textarea.scrollHeight}px`;
 }
 
+const programs = () => [...new Set(agents.list.map((agent) => agent.client).filter(Boolean))];
+
+// The server decides which agent of a program is meant.
 function mentionedIds(text) {
-  const names = [...text.matchAll(/(?:^|\s)@([\p{L}\p{N}_.-]+)/gu)].map(([, name]) => name.replace(/[.-]+$/, ""));
+  const names = [...text.matchAll(/(?:^|\s)@([\p{L}\p{N}_.-]+)/gu)]
+    .map(([, name]) => name.replace(/[.-]+$/, ""))
+    .filter((name) => !programs().includes(name.toLowerCase()));
   const ids = [...new Set(names.map((name) => findAgent(name)?.id ?? findPerson(name)).filter(Boolean))];
   return ids.length ? ids : undefined;
 }
