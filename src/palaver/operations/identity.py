@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from palaver.errors import Forbidden, Refused, Unauthorized
 from palaver.model import visibility
 from palaver.model.messages import Message
-from palaver.model.people import Agent, Caller, Session
+from palaver.model.people import Agent, Caller
 from palaver.model.times import now
 from palaver.store.bus import agents, names
 from palaver.store.engines.database import Change, Reader

@@ -36,8 +36,8 @@ MASKED = Rule("masked", "everybody; agents do not see messages for people only")
 PEOPLE = Rule("people", "people")
 OWN_APPLICATIONS = Rule("own applications", "people: what they let in themselves; admins: all of the workspace")
 RULES = (
-    EVERYBODY, AUTHOR, CREATOR, PARTICIPANT, OWN_NAME, ITSELF, OWN_AGENTS, OWN_SESSIONS, SHARED_SESSIONS, MASKED, PEOPLE,
-    OWN_APPLICATIONS,
+    EVERYBODY, AUTHOR, CREATOR, PARTICIPANT, OWN_NAME, ITSELF, OWN_AGENTS, OWN_SESSIONS, SHARED_SESSIONS, MASKED,
+    PEOPLE, OWN_APPLICATIONS,
 )  # fmt: skip
 
 
