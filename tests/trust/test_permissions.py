@@ -83,6 +83,14 @@ def _session(things: Things) -> str:
     return name
 
 
+def _point(things: Things) -> str:
+    """An open point in a session of the owner's agent."""
+    left = word("left")
+    told = {"role": "assistant", "content": f"TODO: rotate {left}"}
+    things.post(f"/api/v1/agents/{things['agent']}/sessions/{word('s')}/messages", **told)
+    return f"rotate {left}"
+
+
 def _agent(things: Things) -> str:
     """The owner itself. For people an agent that they registered."""
     if things.owner.is_agent:
@@ -121,6 +129,7 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "agent_id": lambda things: str(things.owner.makes.get(f"/api/agents/{things['agent']}").json()["agent_id"]),
     "session": _session,
     "session_id": _session,
+    "point": _point,
     "search_id": lambda things: str(things.post("/api/searches", name=word(), query=word())["id"]),
     "token_id": _token,
     "application_id": _application,

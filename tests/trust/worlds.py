@@ -56,6 +56,7 @@ def fill(world: World, key: Key) -> None:
     template = make("/api/templates", {"id": f"t-{world.said}", "name": text, "system_prompt": text})
     turns = f"/api/v1/agents/robo-{world.said}/sessions/s-{world.said}/messages"
     make(turns, {"role": "user", "content": f"turn {text}"})
+    make(turns, {"role": "assistant", "content": f"TODO: rotate {world.said}"})
     note = make("/api/notes", {"title": f"note {text}", "content": f"written {text}", "keywords": [text]})
     for _ in range(int(things.pop("numbers"))):
         lines = [{"start": 0, "end": 2, "text": f"spoken {text}"}]
@@ -81,6 +82,7 @@ def fill(world: World, key: Key) -> None:
         "template_id": template["id"],
         "session": f"s-{world.said}",
         "session_id": f"s-{world.said}",
+        "point": api.get("/api/open-points").json()["points"][0]["point"],
         "note_id": note["id"],
         "media_id": str(media["id"]),
         "character_id": str(character["id"]),
@@ -229,7 +231,7 @@ NAMED = {"content", "title", "name", "topic", "thread_name", "summary", "display
 REFERS = {
     "thread_id", "message_id", "agent_id", "agent", "template_id", "session", "session_id", "note_id", "media_id",
     "character_id", "prompt_id", "conversation_id", "token_id", "application_id", "uri", "reply_to_msg_id", "query", "id",
-    "prompt_id_or_name", "for_agent", "search_id",
+    "prompt_id_or_name", "for_agent", "search_id", "point",
 }  # fmt: skip
 
 CREATES = {

@@ -15,7 +15,7 @@ from palaver.operations.bus import (
     threads,
     waiting,
 )
-from palaver.operations.catchup import catch_up, hooks, mentions
+from palaver.operations.catchup import catch_up, hooks, mentions, open_points
 from palaver.operations.library import captions, listing, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
@@ -37,6 +37,8 @@ OPERATIONS: tuple[Operation, ...] = (
     catch_up.get_read_mark,
     catch_up.mark_all_read,
     mentions.list_mentions,
+    open_points.list_open_points,
+    open_points.close_point,
     hooks.report_hook,
     connect.get_config,
     connect.get_status,

@@ -84,6 +84,7 @@ GROUPS = {
     "prompt": "Create, read and change prompts.",
     "saved": "Save searches, list and remove them.",
     "session": "Record, read, delete and export agent sessions.",
+    "point": "List and close what sessions left open.",
     "conversation": "Search agent sessions.",
     "service": "Run the server in the background.",
     "workspace": "Create, list, upgrade and delete workspaces.",

@@ -15,7 +15,8 @@ from palaver.text.token_estimate import estimate_tokens
 
 FENCE_TOKENS = 50
 MORE_TOKENS = 12
-FOR_YOU, UNREAD = "For you:", "Unread threads:"
+FOR_YOU, UNREAD, WORK = "For you:", "Unread threads:", "Work in this project:"
+READ_SESSIONS = "Read more of this work with knowledge_search. An open point is closed when you report it: done: …"
 NOT_ALL = "Not everything fits: call catch_up with a larger max_tokens. What is left out stays unread."
 
 
@@ -37,7 +38,7 @@ def sections_of(news: News, *, text_length: int) -> list[Section]:
     return [
         Section(FOR_YOU, _lines(news.mentions, text_length), at_once=3),
         Section("Questions without an answer:", _lines(news.questions, text_length)),
-        Section("Last sessions in this project:", [_session_line(one) for one in news.sessions]),
+        Section(WORK, [_session_line(one) for one in news.sessions]),
         Section("Decisions:", _lines(news.decisions, text_length)),
         Section(UNREAD, threads, at_once=2),
         Section(
@@ -57,10 +58,17 @@ def _said(item: NewsItem, length: int) -> str:
 
 
 def _session_line(session: SessionNews) -> str:
+    """Codex, yesterday: fix the export. Edited exporter.py. Decided: … Open: …"""
     title = notable.one_line(session.title or session.session_id, 80)
-    decided = f" Decided: {' '.join(session.decided)}" if session.decided else ""
-    left_open = f" Open: {' '.join(session.left_open)}" if session.left_open else ""
-    return f"- {title} ({session.agent or 'agent'}, {age(session.last_turn_at)}).{decided}{left_open}"
+    parts = [f"- {notable.one_line(session.program, 40)}, {age(session.last_turn_at)}: {title.rstrip('.')}."]
+    if session.files:
+        parts.append(f"Edited {notable.one_line(', '.join(session.files), 120)}.")
+    for label, found in (("Decided", session.decided), ("Open", session.left_open)):
+        if found:
+            parts.append(f"{label}: {' '.join(found)}")
+    if session.done and not session.decided:
+        parts.append(f"Done: {session.done[0]}")
+    return " ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,7 @@ def brief(
     news: News, max_tokens: int, *, before: Iterable[str] = (), text_length: int = 240, is_fenced: bool = True
 ) -> Brief:
     """The news as text within the budget: our own lines first, then what others said, in a fence for agents."""
-    own = "\n".join(before)
+    own = "\n".join([*before, *([READ_SESSIONS] if news.sessions and is_fenced else [])])
     room = max_tokens - estimate_tokens(own) - (FENCE_TOKENS if is_fenced else 0)
     sections = sections_of(news, text_length=text_length)
     body = within_budget(sections, room)
@@ -126,7 +134,7 @@ def brief(
 
 
 def age(at: datetime) -> str:
-    """How long ago, in words: 5 min ago, 3 h ago, 2 d ago, or the date."""
+    """How long ago, in words: 5 min ago, 3 h ago, yesterday, 2 d ago, or the date."""
     seconds = (now() - at).total_seconds()
     if seconds < 60:
         return "now"
@@ -134,6 +142,8 @@ def age(at: datetime) -> str:
         return f"{int(seconds // 60)} min ago"
     if seconds < 86_400:
         return f"{int(seconds // 3_600)} h ago"
+    if seconds < 2 * 86_400:
+        return "yesterday"
     if seconds < 30 * 86_400:
         return f"{int(seconds // 86_400)} d ago"
     return at.date().isoformat()

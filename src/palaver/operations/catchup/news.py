@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from palaver.model import visibility
 from palaver.model.messages import Message
-from palaver.model.people import Caller
+from palaver.model.people import Caller, title_of
 from palaver.model.times import now
-from palaver.store.bus import messages, read_marks
+from palaver.operations.catchup.session_facts import SessionFacts, points_of, read_facts, substance_of
+from palaver.store.bus import agents, messages, read_marks
 from palaver.store.bus.read_marks import Mention, ThreadReader, UnreadThread
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import sessions, sharing
+from palaver.store.sessions import closed_points, sessions, sharing
+from palaver.store.sessions.sessions import SessionInfo
 from palaver.text import notable
 
 MENTIONS_LOOK_BACK = timedelta(days=30)
@@ -20,7 +23,7 @@ MOST_MENTIONS = 50
 MOST_THREADS = 30
 MESSAGES_PER_THREAD = 20
 MOST_SESSIONS = 4
-TURNS_PER_SESSION = 12
+SESSIONS_TO_CHOOSE_FROM = 200
 TEXT_LENGTH = 400
 """Maximum characters of a message in the answer."""
 
@@ -53,12 +56,17 @@ class ThreadNews:
 
 @dataclass(frozen=True, slots=True)
 class SessionNews:
-    """A recent session in the project: what was decided in it, and what was left open."""
+    """A session in the project: what was done and decided in it, and what is still open."""
 
     session_id: str
     agent: str | None
+    program: str
+    """The program it ran in, as people call it: Claude Code. The name of the agent, if the program is unknown."""
     title: str | None
     last_turn_at: datetime
+    files: list[str]
+    """The names of the files that were edited, the latest first."""
+    done: list[str]
     decided: list[str]
     left_open: list[str]
 
@@ -152,25 +160,40 @@ def item_of(topic: str, message: Message, text: str | None = None, length: int =
     return NewsItem(place, message.id, message.thread_id, message.seq, message.author_name, message.created_at, short)
 
 
-def recent_sessions(read: Reader, caller: Caller, project: str, without_session: str | None) -> list[SessionNews]:
-    """The last sessions in a project that the caller may see."""
+def readable_sessions(read: Reader, caller: Caller, project: str | None) -> list[SessionInfo]:
+    """The newest sessions that the caller may read; of one project if it is given."""
     groups = sharing.readable_groups(read, sharing.reach_of(read, caller), project=project)
-    found = sessions.list_sessions(read, groups, MOST_SESSIONS + 1, 0)
-    news = []
-    for session in [one for one in found if one.session_id != without_session][:MOST_SESSIONS]:
-        texts = sessions.last_assistant_texts(read, session.agent_id, session.session_id, TURNS_PER_SESSION)
-        decided = [sentence for text in texts for sentence in notable.decisions(text)]
-        left_open = [sentence for text in texts[:3] for sentence in notable.open_points(text)]
-        if not decided and not left_open and texts:
-            decided = notable.sentences(texts[0])[:1]
-        news.append(
-            SessionNews(
-                session_id=session.session_id,
-                agent=session.agent,
-                title=session.title,
-                last_turn_at=session.last_turn_at,
-                decided=[notable.one_line(one, 160) for one in dict.fromkeys(decided)][:3],
-                left_open=[notable.one_line(one, 160) for one in dict.fromkeys(left_open)][:2],
-            )
-        )
-    return news
+    return sessions.list_sessions(read, groups, SESSIONS_TO_CHOOSE_FROM, 0)
+
+
+def recent_sessions(read: Reader, caller: Caller, project: str, without_session: str | None) -> list[SessionNews]:
+    """The sessions of a project in which most was done, the latest counting more. Small talk is left out."""
+    known = read_facts(read, readable_sessions(read, caller, project))
+    still_open: dict[tuple[str, str], list[str]] = {}
+    for point in points_of(known, closed_points.closed_at(read)):
+        if not point.is_closed:
+            still_open.setdefault((point.agent_id, point.session_id), []).append(point.text)
+    weighed = []
+    for facts in known:
+        left_open = still_open.get((facts.info.agent_id, facts.info.session_id), [])
+        weight = substance_of(facts, len(left_open))
+        if weight > 0 and facts.info.session_id != without_session:
+            weighed.append((weight, facts, left_open))
+    weighed.sort(key=lambda one: one[0], reverse=True)
+    return [_session_news(read, facts, left_open) for _, facts, left_open in weighed[:MOST_SESSIONS]]
+
+
+def _session_news(read: Reader, facts: SessionFacts, left_open: list[str]) -> SessionNews:
+    info = facts.info
+    files = dict.fromkeys(re.split(r"[/\\]", path)[-1] for path in facts.files)
+    return SessionNews(
+        session_id=info.session_id,
+        agent=info.agent,
+        program=title_of(info.program or info.agent or "agent", None),
+        title=notable.one_line(facts.requests[0], 120) if facts.requests else info.title,
+        last_turn_at=info.last_turn_at,
+        files=list(files)[:4],
+        done=[notable.one_line(one.text, 160) for one in facts.finished][:1],
+        decided=[notable.one_line(one.text, 160) for one in facts.decided][:3],
+        left_open=[notable.one_line(one, 160) for one in left_open][:3],
+    )

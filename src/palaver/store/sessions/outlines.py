@@ -140,6 +140,22 @@ def texts(read: Reader, document_id: int, positions: set[int]) -> dict[int, str]
     return {row["position"]: row["text"] for row in rows if row["position"] in positions}
 
 
+@dataclass(frozen=True, slots=True)
+class SaidTurn:
+    """What a person or an assistant said in a session."""
+
+    position: int
+    role: str
+    text: str
+    ts: datetime
+
+
+def said(read: Reader, document_id: int, limit: int) -> list[SaidTurn]:
+    """The last turns of people and assistants, newest first."""
+    rows = read.all("said_in_session", document_id=document_id, limit=limit)
+    return [SaidTurn(row["position"], row["role"], row["text"], instant(row["created_at"])) for row in rows]
+
+
 def branches(read: Reader, document_id: int) -> tuple[Branch, ...]:
     return branches_of(read, document_id)
 

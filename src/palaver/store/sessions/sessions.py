@@ -324,13 +324,6 @@ def scopes_of(read: Reader, session_id: str, agent_names: Iterable[str | None]) 
     return tuple(dict.fromkeys(document_scope(row["id"]) for row in found if row))
 
 
-def last_assistant_texts(read: Reader, agent_id: str, session_id: str, limit: int) -> list[str]:
-    """The texts of the assistant in the last turns of a session, newest first."""
-    found = read.one("session_document", native_id=native_id(agent_id, session_id))
-    rows = read.all("last_turns", document_id=found["id"], limit=limit) if found else []
-    return [row["text"] for row in rows if row["role"] == "assistant"]
-
-
 def _turn(row: Row, owner: Owner, session_id: str, session: Row) -> Turn:
     ts = instant(row["created_at"])
     return Turn(row["native_id"], session_id, owner.id, row["role"], row["text"], ts, ts, _project(session))

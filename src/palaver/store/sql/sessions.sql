@@ -61,9 +61,16 @@ UPDATE documents SET title = :title WHERE id = :id;
 -- name: touch_document  a document has a new message
 UPDATE documents SET modified_at = :modified_at WHERE id = :id AND modified_at < :modified_at;
 
--- name: last_turns  the last turns of a session, newest first
-SELECT native_id, role, text, created_at FROM passages
-WHERE document_id = :document_id AND position > 0 ORDER BY position DESC LIMIT :limit;
+-- name: said_in_session  the last turns of people and assistants in a session, newest first
+SELECT position, role, text, created_at FROM passages
+WHERE document_id = :document_id AND position > 0 AND role IN ('user', 'assistant') ORDER BY position DESC LIMIT :limit;
+
+-- name: closed_points  when open points were closed
+SELECT point, closed_at FROM closed_points;
+
+-- name: close_point  somebody closed an open point
+INSERT INTO closed_points (point, closed_at, closed_by) VALUES (:point, :closed_at, :closed_by)
+ON CONFLICT (point) DO UPDATE SET closed_at = excluded.closed_at, closed_by = excluded.closed_by;
 
 -- name: session_groups  how many sessions each agent has in each project
 SELECT agent_id, project, count(*) AS sessions FROM documents WHERE source = 'sessions' GROUP BY agent_id, project;
