@@ -169,7 +169,7 @@ def test_sessions_of_another_project_are_left_out(program: Program, place: Serve
     (other / ".git").mkdir(parents=True)
     secret = word()
     elsewhere = Program(place, other)
-    record(elsewhere, word("s-"), "user", secret)
+    record(elsewhere, word("s-"), "assistant", f"TODO: {secret}")
     assert secret not in program.start()
     assert secret in elsewhere.start()
 
@@ -181,7 +181,7 @@ def test_a_worktree_belongs_to_its_repository(program: Program, place: Server, t
     subprocess.run([*git, "-C", str(repository), "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     subprocess.run([*git, "-C", str(repository), "worktree", "add", "-q", "-b", "b", str(worktree)], check=True)
     unique = word()
-    record(Program(place, repository), word("s-"), "user", unique)
+    record(Program(place, repository), word("s-"), "assistant", f"TODO: {unique}")
     assert unique in Program(place, worktree).start()
 
 
@@ -190,7 +190,7 @@ def test_the_briefing_of_a_full_project_has_at_most_600_tokens(program: Program,
     for number in range(12):
         thread = Thread(api, f"{word()} 消息搜索 migration of {number} tables/with_long_names")
         thread.post(f"@{name} `SELECT * FROM passages WHERE id = {number}` → what does this do?? 🎉 " * 6)
-        record(program, word("s-"), "user", f"Work on part {number}: {word()} " * 5)
+        record(program, word("s-"), "assistant", f"TODO: part {number} of {word()}. " * 5)
     assert 200 < count_tokens(program.start()) <= 600
 
 
