@@ -38,6 +38,7 @@ from palaver.store.workspaces import (
     remove_data,
     workspaces_with_data,
 )
+from palaver.text import notable
 
 if TYPE_CHECKING:
     from palaver.operations.sessions.background_watch import WatchStatus
@@ -339,6 +340,7 @@ class App:
             maintenance.repeat(READ_MARKS_SECONDS, "storing read marks", store_read_marks),
             maintenance.repeat(CHECK_ACCESS_SECONDS, "checking tokens and logins", check_access),
         ]
+        work.append(asyncio.to_thread(notable.prepare))  # or the first hook of a client waits for it
         if self.settings.check_seconds:
             work.append(BackgroundCheck(self._database, self.settings.check_seconds, self._known).run_forever())
         if is_set(self.settings):

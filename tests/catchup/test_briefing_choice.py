@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import Engine
 from tests.helpers import Mcp, Server, start_server, started_with, word
 from tests.tokens import count_tokens
+from tests.trust.people import Key
 
 from palaver.app import App
 from palaver.model.people import Caller
@@ -222,3 +223,31 @@ async def compacted(home: Path, url: str, session: str, project: str | None) -> 
 
 def test_a_compacted_session_of_which_nothing_is_recorded_reads_nothing(tmp_path: Path):
     assert asyncio.run(compacted(tmp_path, "", word(), "/src/nowhere")) == ""
+
+
+# Who may close a point
+
+
+@pytest.fixture(scope="module")
+def guarded(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp(f"guarded-{engine.name}")
+    with start_server(home, PALAVER_DATABASE_URL=engine.fresh(), PALAVER_AUTH="token") as server:
+        yield server
+
+
+def test_an_agent_neither_lists_nor_closes_points_of_sessions_that_it_may_not_read(guarded: Server):
+    owner, stranger = (Key(guarded, kind="agent", name=word("robo")) for _ in range(2))
+    person = Key(guarded, name=word("ann"))
+    project = Project(owner.api)
+    project.session(("assistant", f"TODO: rotate the {word()}"), agent=owner.token.name)
+    (point,) = project.points()
+    assert stranger.api.get("/api/open-points").json() == {"points": []}
+    absent = stranger.api.post("/api/open-points/0123456789/close")
+    refused = stranger.api.post(f"/api/open-points/{point['point']}/close")
+    assert (refused.status_code, absent.status_code) == (404, 404)
+    assert refused.text.replace(point["point"], "") == absent.text.replace("0123456789", "")
+    assert project.points() == [point]
+    reader = Key(guarded, name=word("reader"), scopes=("read",))
+    assert reader.api.post(f"/api/open-points/{point['point']}/close").status_code == 403
+    assert person.api.post(f"/api/open-points/{point['point']}/close").status_code == 200
+    assert project.points() == []

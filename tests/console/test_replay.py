@@ -376,3 +376,14 @@ def test_the_highlighter_is_loaded_only_where_there_is_code(window: Opening, thr
     thread.post("```python\nx = 1\n```")
     expect(page.locator("code .hljs-number")).to_have_text("1")
     assert len([url for url in asked if "highlight" in url]) == 3  # the module, the library, the language
+
+
+def test_an_open_point_of_a_session_can_be_closed(window: Opening, rest: httpx.Client):
+    left, agent, session = word("left"), word("agent-"), word("s-")
+    turns = [turn("user", "go", 0), turn("assistant", f"It works. TODO: rotate the {left}.", 1)]
+    page = opened(window, record(rest, agent, session, turns))
+    point = page.locator(".related .point", has_text=left)
+    expect(point).to_be_visible()
+    point.get_by_role("button", name="Close this open point").click()
+    expect(point).to_have_count(0)
+    assert left not in rest.get("/api/open-points").text

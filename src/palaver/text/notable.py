@@ -39,6 +39,11 @@ def _sections() -> dict[str, list[str]]:
     return sections
 
 
+def prepare() -> None:
+    """Compile the rules. It takes a tenth of a second."""
+    _rules()
+
+
 @cache
 def _noise() -> frozenset[str]:
     return frozenset(stems(word for line in _sections()["noise"] for word in words(line)))

@@ -782,6 +782,7 @@ export const texts = {
   "Show messages": "Nachrichten zeigen",
   "One line each": "Je eine Zeile",
   "Started by: {title}": "Gestartet von: {title}",
+  "Close this open point": "Diesen offenen Punkt schließen",
   "Continue in {program}": "Fortsetzen in {program}",
   "Copy the command": "Befehl kopieren",
   "Command copied.": "Befehl kopiert.",

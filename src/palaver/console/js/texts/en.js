@@ -776,6 +776,7 @@ export const texts = {
   "Show messages": "Show messages",
   "One line each": "One line each",
   "Started by: {title}": "Started by: {title}",
+  "Close this open point": "Close this open point",
   "Continue in {program}": "Continue in {program}",
   "Copy the command": "Copy the command",
   "Command copied.": "Command copied.",

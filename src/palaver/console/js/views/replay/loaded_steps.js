@@ -3,7 +3,7 @@
 
 import { plainTitle } from "../../ui/format.js";
 import { redraw } from "../../ui/render.js";
-import { get, withQuery } from "../../data/api.js";
+import { get, post, withQuery } from "../../data/api.js";
 
 export const SLICE = 20; // steps: drawing one is a short task
 const MOST_LOADED = 60; // slices that are kept
@@ -42,6 +42,8 @@ export class Steps {
   slices = new Map();
   /** @type {Map<number, Step[]>} */
   branches = new Map(); // the steps of branches that were opened
+  /** @type {{point: string, text: string, agent_id: string, session_id: string}[]} */
+  points = []; // what the session left open
   #path;
   #loading = new Map();
 
@@ -57,7 +59,22 @@ export class Steps {
     this.total = page.total;
     this.outline = page.outline;
     this.slices.set(Math.floor(page.after / SLICE), page.steps);
+    this.#loadPoints().catch(() => {}); // the session can be read without them
     return page.found ?? null;
+  }
+
+  async #loadPoints() {
+    const session = this.#path.match(/^\/api\/v1\/agents\/.*\/sessions\/(.+)\/steps$/)?.[1];
+    if (!session) return;
+    const { points } = await get(withQuery("/api/open-points", this.project ? { project: this.project } : {}));
+    this.points = points.filter((one) => one.session_id === decodeURIComponent(session));
+    redraw();
+  }
+
+  async closePoint(point) {
+    await post(`/api/open-points/${encodeURIComponent(point.point)}/close`);
+    this.points = this.points.filter((one) => one !== point);
+    redraw();
   }
 
   get sliceCount() {

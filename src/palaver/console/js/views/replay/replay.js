@@ -291,11 +291,12 @@ export class Replay {
     </div>`;
   }
 
-  // The session that started this one, the subagents without a known step, and how to resume.
+  // The session that started this one, the subagents without a known step, how to resume, and what is still open.
   #related() {
     const { parent, subagents, resume } = this.steps.outline;
     const unplaced = subagents.filter((one) => !one.at);
-    if (!parent && !resume && !unplaced.length) return nothing;
+    const { points } = this.steps;
+    if (!parent && !resume && !unplaced.length && !points.length) return nothing;
     return html`<div class="related">
       ${parent ? html`<a href=${this.linkToSession(parent.id)}>${icon("up")} ${t("Started by: {title}", { title: parent.title || parent.id })}</a>` : nothing}
       ${resume?.url ? html`<a class="resume" href=${resume.url} target="_blank" rel="noopener noreferrer">${icon("link")} ${t("Continue in {program}", { program: resume.program })}</a>` : nothing}
@@ -310,6 +311,10 @@ export class Replay {
           : nothing
       }
       ${unplaced.map((one) => html`<a href=${this.linkToSession(one.id)}>${icon("branch")} ${t("Subagent: {title}", { title: one.title || one.id })}</a>`)}
+      ${points.map(
+        (one) =>
+          html`<span class="point">${one.text} <button type="button" class="quiet" aria-label=${t("Close this open point")} title=${t("Close this open point")} @click=${() => this.steps.closePoint(one).catch(notifyError)}>${icon("check")}</button></span>`,
+      )}
     </div>`;
   }
 }
