@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from palaver.search import followups, snippet
-from palaver.text import dates, query, secrets, tokenize
+from palaver.text import dates, notable, query, secrets, tokenize
 from palaver.text.dates.ranges import RangeRules
 from palaver.text.passages import pieces
 
@@ -42,6 +42,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "snippet": lambda text: snippet.passage_snippet(text, WANTED),
     "pieces": lambda text: list(pieces(text)),
     "secrets": secrets.secret_in,
+    "decisions": notable.decisions,
+    "open points": notable.open_points,
+    "reports": notable.finished,
     "asks": followups.asks,
     "expression": lambda text: near(text),
     "dates": lambda text: list(dates._matches(RangeRules(text, lambda moment: moment, 2023))),

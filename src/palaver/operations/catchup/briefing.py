@@ -16,7 +16,7 @@ from palaver.text.token_estimate import estimate_tokens
 FENCE_TOKENS = 50
 MORE_TOKENS = 12
 FOR_YOU, UNREAD, WORK = "For you:", "Unread threads:", "Work in this project:"
-READ_SESSIONS = "Read more of this work with knowledge_search. An open point is closed when you report it: done: …"
+READ_SESSIONS = 'Read more of this work with knowledge_search. An open point is closed when you report it: "done: …".'
 NOT_ALL = "Not everything fits: call catch_up with a larger max_tokens. What is left out stays unread."
 
 
