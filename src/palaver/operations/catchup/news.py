@@ -11,7 +11,7 @@ from palaver.model.messages import Message
 from palaver.model.people import Caller, title_of
 from palaver.model.times import now
 from palaver.operations.catchup.session_facts import SessionFacts, points_of, read_facts, substance_of
-from palaver.store.bus import agents, messages, read_marks
+from palaver.store.bus import messages, read_marks
 from palaver.store.bus.read_marks import Mention, ThreadReader, UnreadThread
 from palaver.store.engines.database import Reader
 from palaver.store.sessions import closed_points, sessions, sharing
