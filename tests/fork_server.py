@@ -228,7 +228,7 @@ if __name__ == "__main__":
     main_module.descriptions()
     rest.routes(1)
     for is_full in (True, False):
-        tools.list_tools(tools.tools_by_name(), dotted=False, output=is_full, full=is_full)
+        tools.list_tools(tools.tools_by_name(), dotted=False, output=is_full, answers="full" if is_full else "plain")
 
     sys.argv = ["palaver", *serve_forks(socket.socket(fileno=int(sys.argv[1])))]
     try:

@@ -127,7 +127,11 @@ class Settings:
         _names,
     )
     output_schemas: bool = setting(False, "Also list the output schemas of tools. They cost many tokens.", _switch)
-    answers: str = setting("compact", "Answers of MCP tools: compact, or full as in REST.", _one_of("compact", "full"))
+    answers: str = setting(
+        "auto",
+        "Answers of MCP tools: compact, full as in REST, or auto: search results are compact with the core tools only.",
+        _one_of("auto", "compact", "full"),
+    )
     language: str = setting("English", "Preferred language of agents.")
     content_filter: bool = setting(True, "Refuse messages that contain API keys, tokens or private keys.", _switch)
     rate_limit: int = setting(0, "Maximum posts per minute for each author; 0 means no limit.", _whole())

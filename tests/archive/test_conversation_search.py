@@ -646,7 +646,7 @@ def answer(settings: Settings, workspace: str = "default", **arguments: Any) -> 
     async def call() -> types.CallToolResult:
         async with opened(settings, workspace) as bus:
             requester = Requester(bus.here, Caller(kind="agent", name="agent"))
-            return await mcp_tools.call(requester, "conversation_search", arguments, full=False)
+            return await mcp_tools.call(requester, "conversation_search", arguments)
 
     result = asyncio.run(call())
     (item,) = result.content

@@ -11,6 +11,8 @@ from typing import Any, Literal
 from palaver.model.search import SearchSessionKey
 
 TokenScope = Literal["read", "write", "admin"]
+Answers = Literal["full", "plain", "compact"]
+"""The form of answers: all that is known, as REST gives it; the fields of the specifications; or few tokens."""
 ALL_SCOPES: frozenset[TokenScope] = frozenset({"read", "write", "admin"})
 
 PROGRAM_TITLES = {
@@ -91,6 +93,7 @@ class Caller:
     """The search session of this client, if it has one."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Its preferences for absent arguments, from the URL or the initialize message."""
+    answers: Answers = "full"
 
     @property
     def is_agent(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from palaver.model.answers import OmitsDefaults
 
@@ -58,12 +58,11 @@ class Beside(OmitsDefaults):
 
 
 @dataclass(frozen=True)
-class ResultItem(OmitsDefaults):
-    """A search result. `source` and `id` open it; `loc` is the place of the match. `agent` (whose session it is) and
-    `project` are present if they are known, `seen` if this session was shown the result before, `highlights` if they
-    were asked for."""
+class SpecifiedItem(OmitsDefaults):
+    """A search result with the fields of the specification. `source` and `id` open it; `loc` is the place of the match.
+    `seen` is present if this session was shown the result before, `highlights` if they were asked for."""
 
-    omit_if_default = ("agent", "project", "seen", "highlights")
+    omit_if_default: ClassVar[tuple[str, ...]] = ("seen", "highlights")
 
     id: str | int
     source: str
@@ -82,11 +81,33 @@ class ResultItem(OmitsDefaults):
     message_id: str | None = None
     sender: str | None = None
     loc: Loc | None = None
+    seen: bool = False
+    highlights: Highlights | None = None
+
+
+@dataclass(frozen=True)
+class ResultItem(SpecifiedItem):
+    """A search result with a link to the console. `agent` (whose session it is) and `project` are present if they are
+    known."""
+
+    omit_if_default = ("seen", "highlights", "agent", "project")
+
     link: str | None = None
     agent: str | None = None
     project: str | None = None
-    seen: bool = False
-    highlights: Highlights | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeanItem:
+    """A search result in few tokens. `uri` opens it at the match. `project` is present if it is not the caller's."""
+
+    uri: str
+    title: str | None = None
+    author: str | None = None
+    created_at: datetime | None = None
+    snippet: str | None = None
+    source: str
+    project: str | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +165,7 @@ class SearchResponse:
     the query (`from:ada`) as they were read. `counts` is there if it was asked for.
     """
 
-    results: list[ResultItem | SaidItem | CompactItem]
+    results: list[ResultItem | SaidItem | CompactItem | LeanItem]
     has_more: bool
     next_offset: int | None
     total_estimated: int | None

@@ -1,7 +1,8 @@
-"""Compact answers for agents: every field once, no empty ones, times to the second.
+"""Short answers for agents: every field once, no empty ones, times to the second.
 
-A model pays for each token it reads. `compact_answer` turns an answer with messages, threads or agents into its compact
-form; other answers do not change. REST, and `?answers=full` over MCP, give the full objects.
+A model pays for each token it reads. `short_answer` turns an answer with messages, threads or agents into its compact
+form. Results of searches have the fields of the specification, or fewer in compact answers. Other answers do not
+change. REST, and `?answers=full` over MCP, give the full objects.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
+from palaver.model.answers import OmitsDefaults
 from palaver.model.messages import Message, Reaction
+from palaver.model.people import Answers
+from palaver.model.search import CompactItem, Counts, GetResponse, LeanItem, NamedTime, SearchResponse, SpecifiedItem
 from palaver.model.times import iso
 from palaver.operations.bus.agents import Agents
 from palaver.operations.bus.connect import Connected
 from palaver.operations.bus.messages import EditedMessage, Messages, PostedMessage, show
 from palaver.operations.bus.threads import Threads
 from palaver.operations.bus.waiting import Waited
+from palaver.operations.sessions.searching import OwnHits
 
 ERROR_TOKENS = 4_000
 """Budget for the messages in an error, in tokens."""
@@ -138,6 +143,65 @@ class CompactConnected:
     hint: str | None = None
 
 
+@dataclass(frozen=True)
+class SpecifiedResponse(OmitsDefaults):
+    """A page of results with the fields of the specification, and what there is to say about it."""
+
+    omit_if_default = ("suppressed", "session_id", "errors", "hint", "explanations", "time", "counts")
+
+    results: list[SpecifiedItem | CompactItem]
+    has_more: bool
+    next_offset: int | None
+    total_estimated: int | None
+    suppressed: int = 0
+    session_id: str | None = None
+    errors: dict[str, str] | None = None
+    hint: str | None = None
+    explanations: dict[str, dict[str, float]] | None = None
+    time: list[NamedTime] | None = None
+    counts: Counts | None = None
+
+
+@dataclass(frozen=True)
+class SpecifiedOpened(OmitsDefaults):
+    meta: SpecifiedItem
+    content: str | dict[str, Any]
+    attachments: list[dict[str, Any]] | None
+    truncated: bool
+    next_cursor: str | None
+    paging: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeanResponse:
+    results: list[LeanItem | CompactItem]
+    has_more: bool
+    next_offset: int | None = None
+    suppressed: int | None = None
+    session_id: str | None = None
+    errors: dict[str, str] | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeanOpened:
+    meta: LeanItem
+    content: str | dict[str, Any]
+    attachments: list[dict[str, Any]] | None = None
+    truncated: bool = False
+    next_cursor: str | None = None
+    paging: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeanOwnHits:
+    count: int
+    hits: list[LeanItem]
+    available: bool | None = None
+    message: str | None = None
+    hint: str | None = None
+
+
 # One function for each answer
 
 C = TypeVar("C")
@@ -225,6 +289,27 @@ def _connected(answer: Connected) -> CompactConnected:
     )
 
 
+def _specified(answer: SearchResponse) -> SpecifiedResponse:
+    items = [one if isinstance(one, CompactItem) else _copy(SpecifiedItem, one) for one in answer.results]
+    return _copy(SpecifiedResponse, answer, results=items)
+
+
+def _specified_opened(answer: GetResponse) -> SpecifiedOpened:
+    return _copy(SpecifiedOpened, answer, meta=_copy(SpecifiedItem, answer.meta))
+
+
+def _lean(answer: SearchResponse) -> LeanResponse:
+    return _copy(LeanResponse, answer, suppressed=answer.suppressed or None)
+
+
+def _lean_opened(answer: GetResponse) -> LeanOpened:
+    return _copy(LeanOpened, answer, meta=_copy(LeanItem, answer.meta, author=answer.meta.sender, snippet=None))
+
+
+def _own_hits(answer: OwnHits) -> LeanOwnHits:
+    return _copy(LeanOwnHits, answer, available=None if answer.available else False)
+
+
 _FORMS: dict[type, Callable[[Any], Any]] = {
     Message: _one_message,
     PostedMessage: _posted_message,
@@ -237,9 +322,19 @@ _FORMS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def compact_answer(answer: Any) -> Any:
-    """The compact form of an answer as plain JSON, or the answer itself if it has none."""
-    form = _FORMS.get(type(answer))
+_SEARCH_FORMS: dict[Answers, dict[type, Callable[[Any], Any]]] = {
+    "plain": {SearchResponse: _specified, GetResponse: _specified_opened},
+    "compact": {SearchResponse: _lean, GetResponse: _lean_opened, OwnHits: _own_hits},
+}
+
+
+def _form(answer_type: Any, answers: Answers) -> Callable[[Any], Any] | None:
+    return None if answers == "full" else _SEARCH_FORMS[answers].get(answer_type) or _FORMS.get(answer_type)
+
+
+def short_answer(answer: Any, answers: Answers) -> Any:
+    """The answer in one of the short forms, as plain JSON, or the answer itself if it has none."""
+    form = _form(type(answer), answers)
     return _plain(form(answer)) if form else answer
 
 
@@ -255,9 +350,9 @@ def compact_facts(facts: dict[str, Any]) -> dict[str, Any]:
     return short
 
 
-def compact_type(answer_type: Any) -> Any:
-    """The type of the compact form, for output schemas."""
-    form = _FORMS.get(answer_type)
+def short_type(answer_type: Any, answers: Answers) -> Any:
+    """The type of the short form, for output schemas."""
+    form = _form(answer_type, answers)
     return typing.get_type_hints(form)["return"] if form else answer_type
 
 
@@ -267,7 +362,8 @@ def _plain(value: Any) -> Any:
         return iso(value.replace(microsecond=0))
     if isinstance(value, list):
         return [_plain(one) for one in value]
-    if not dataclasses.is_dataclass(value) or isinstance(value, Reaction):  # a reaction always has all its fields
+    # A reaction always has all its fields, and so has an answer of the specification.
+    if not dataclasses.is_dataclass(value) or isinstance(value, Reaction | OmitsDefaults):
         return value
     named = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
     return {name: _plain(found) for name, found in named if found is not None}

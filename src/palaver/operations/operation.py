@@ -45,7 +45,8 @@ class Tool:
 
     `acts`: the tool acts as an agent, or answers with its sessions; the schema has `agent_id` and `token`. `defaults`
     are arguments for compact answers, unless the call has them. `hidden` arguments are accepted but not listed: few
-    callers need them, and each one costs tokens. "filters.bus" is the field `bus` of the argument `filters`.
+    callers need them, and each one costs tokens. "filters.bus" is the field `bus` of the argument `filters`. `page`
+    has the arguments that limit a compact page of results, with their defaults, which are listed for such answers only.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Tool:
     acts: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
+    page: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def plain_name(self) -> str:

@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.search import Beside, FoundPassage, ResultItem, SaidItem
+from palaver.model.projects import project_name, project_of, same_project
+from palaver.model.search import Beside, FoundPassage, LeanItem, ResultItem, SaidItem
 from palaver.search.followups import find_followups
 from palaver.search.recall.choose import LABELS, best_passage, chunk_instead
 from palaver.search.results import Result, Results
@@ -17,10 +18,13 @@ from palaver.search.sources import SOURCES
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
+from palaver.text.notable import one_line
 from palaver.text.query import Nothing, Phrase
 
 SNIPPET = 300
 """Characters of a snippet, unless the request says otherwise."""
+LEAN_TITLE = 50
+"""Characters of a title in a lean result."""
 
 
 def present(
@@ -72,6 +76,35 @@ def present(
             )
         items.append(_with_highlights(item, question.terms) if highlight else item)
     return items
+
+
+def lean_items(read: Reader, caller: Caller, items: Sequence[ResultItem]) -> list[LeanItem]:
+    """The results in few tokens: the place of the match is in the URI, and another agent's session has its name. A
+    title that the snippet repeats is left out: many sessions are called like their first prompt."""
+    own = caller.client.project and project_of(caller.client.project, is_here=read.settings.is_loopback)
+    if not own and caller.acting_agent and (agent := agents.find(read, caller.acting_agent)):
+        own = agent.project or ""
+    ids = {item.loc["agent_id"] for item in items if item.source == "sessions" and item.loc}
+    names = {id: agent.slug for id in ids - {caller.acting_agent} if (agent := agents.find(read, id))}
+    found = []
+    for item in items:
+        author = item.sender
+        if item.source == "sessions" and (name := names.get((item.loc or {}).get("agent_id"))):
+            author = name if author in (None, "assistant") else f"{author}, {name}"
+        project = None if same_project(item.project, own) else item.project
+        title = one_line(item.title or "", LEAN_TITLE)
+        found.append(
+            LeanItem(
+                uri=SOURCES[item.source].short_uri(item),
+                title=None if title.removesuffix("…") in (item.snippet or "") else title,
+                author=author,
+                created_at=item.created_at,
+                snippet=item.snippet,
+                source=item.source,
+                project=project_name(project) if project else None,
+            )
+        )
+    return found
 
 
 def _with_highlights(item: ResultItem, terms: Sequence[Phrase]) -> ResultItem:

@@ -26,6 +26,9 @@ LONGEST_TITLE = 40
 """Words of a query that may be a title."""
 MOST_TITLES = 500
 """Passages with all terms that are checked for a title equal to the query."""
+WEAK = 0.08
+"""A result is weak if its score is below this share of the best, and it covers less than LITTLE of the question."""
+LITTLE = 0.6
 BEHIND_EXACT = 0.9
 """Scores of other results are multiplied by this when there is an exact match."""
 
@@ -115,6 +118,19 @@ def group(scored: Iterable[ScoredPassage], order: Order) -> list[Result]:
     return _sort(found, lambda one: (-one.score, -one.modified_at))
 
 
+def one_of_each_conversation(results: Iterable[Result]) -> list[Result]:
+    """The first result of each conversation."""
+    found: dict[Hashable, Result] = {}
+    for one in results:
+        found.setdefault(SOURCES[one.best.source].conversation_of(one.best), one)
+    return list(found.values())
+
+
+def is_weak(one: Result) -> bool:
+    """Whether a result is far below the best. One with all words is not, wherever they are."""
+    return one.score < WEAK and not one.why.has_all and not (one.why.features and one.why.features.cover >= LITTLE)
+
+
 def _is_better(one: ScoredPassage, other: ScoredPassage) -> bool:
     """Of equal matches, the first passage of a document wins, and the oldest copy of a message."""
     mine, theirs = one.at, other.at
@@ -201,7 +217,7 @@ def _with_id(read: Reader, text: str, scopes: Sequence[Scope]) -> Result | None:
         return None
     sources = _unfiltered_sources(scopes)
     given = parse_uri(name)
-    for source, id in [given] if given else [(source, name) for source in sorted(sources)]:
+    for source, id in [given[:2]] if given else [(source, name) for source in sorted(sources)]:
         opened = found_passages.resolve(read, source, id) if source in sources else None
         if opened is None:
             continue

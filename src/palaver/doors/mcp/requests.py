@@ -29,7 +29,7 @@ from palaver.doors.mcp.connection import (
     session_of,
 )
 from palaver.errors import Invalid, NotFound, PalaverError
-from palaver.model.people import Caller, Client, program_of, title_of
+from palaver.model.people import Answers, Caller, Client, program_of, title_of
 from palaver.model.projects import project_of
 from palaver.operations import toolsets
 from palaver.operations.bus import agent_prompts, resources
@@ -101,6 +101,7 @@ class McpRequests:
             "search_session": search_session_of(ctx, requester.token_id),
             "config": config_of(ctx),
             "client": client,
+            "answers": form_of(query_of(ctx), self._settings),
         }
         if requester.caller.is_authenticated:
             return Requester(requester.workspace, replace(requester.caller, **about), requester.token_id)
@@ -126,15 +127,15 @@ class McpRequests:
             [*names, *(("search", "fetch") if is_research else ())],
             dotted=asked.get("names", settings.tool_names) == "dotted",
             output=asked.get("schemas") == "output" or ("schemas" not in asked and settings.output_schemas),
-            full=wants_full(asked, settings),
+            answers=form_of(asked, settings),
         )
         return types.ListToolsResult(tools=found)
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         if tools.needs_project(params.name):
             await learn_project(ctx)
-        requester, full = await self._requester_of(ctx), wants_full(query_of(ctx), self._settings)
-        calling = asyncio.create_task(tools.call(requester, params.name, params.arguments or {}, full=full))
+        requester = await self._requester_of(ctx)
+        calling = asyncio.create_task(tools.call(requester, params.name, params.arguments or {}))
         try:
             seconds = 0.0
             while not (await asyncio.wait((calling,), timeout=PROGRESS_SECONDS))[0]:
@@ -216,12 +217,20 @@ class McpRequests:
 
 def chosen_tools(asked: QueryParams, settings: Settings) -> list[str]:
     """The tools to list: those in the URL, or those in the settings."""
-    wanted = [name for name in ",".join(asked.getlist("tools")).split(",") if name.strip()]
-    return toolsets.select_tools(wanted or settings.toolsets)
+    return toolsets.select_tools(_wanted(asked, settings))
 
 
-def wants_full(asked: QueryParams, settings: Settings) -> bool:
+def _wanted(asked: QueryParams, settings: Settings) -> list[str]:
+    """The names of groups and tools in the URL, or in the settings."""
+    named = [name for name in ",".join(asked.getlist("tools")).split(",") if name.strip()]
+    return named or list(settings.toolsets)
+
+
+def form_of(asked: QueryParams, settings: Settings) -> Answers:
+    """The form of answers. With the core tools they are compact, unless the client wants another form."""
     answers = asked.get("answers", settings.answers).lower()
+    if answers == "auto":
+        return "compact" if "core" in (name.strip().lower() for name in _wanted(asked, settings)) else "plain"
     if answers not in ("compact", "full"):
-        raise Invalid("answers: must be compact or full.")
-    return answers == "full"
+        raise Invalid("answers: must be auto, compact or full.")
+    return "full" if answers == "full" else "compact"

@@ -24,7 +24,7 @@ from palaver.app import App
 from palaver.doors.authentication import Requester
 from palaver.doors.mcp.connection import SESSION, release_agent
 from palaver.doors.mcp.large_answers import json_if_large
-from palaver.doors.mcp.requests import McpRequests, chosen_tools, wants_full
+from palaver.doors.mcp.requests import McpRequests, chosen_tools, form_of
 from palaver.doors.mcp.sessions import ResumingSessionManager, header_of
 from palaver.doors.mcp.surrogates import fix_body
 from palaver.doors.mcp.websocket import websocket_streams
@@ -187,7 +187,7 @@ def _parameter_error(asked: QueryParams, settings: Settings) -> Response | None:
         return Response(encode({"detail": problem.message}), 400, media_type="application/json")
     try:
         chosen_tools(asked, settings)
-        wants_full(asked, settings)
+        form_of(asked, settings)
     except PalaverError as problem:
         error = {"code": types.INVALID_PARAMS, "message": problem.message}
         body = {"jsonrpc": "2.0", "id": None, "error": error, "detail": problem.message}

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,7 +20,7 @@ from palaver.doors.mcp.agentchatbus import take_form
 from palaver.errors import DatabaseNotFound, Invalid, PalaverError, Timeout, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
-from palaver.model.people import Caller
+from palaver.model.people import Answers, Caller
 from palaver.operations import OPERATIONS, compact, identity
 from palaver.operations.admin import rate_limits
 from palaver.operations.operation import Operation, Tool, schema_of, shown_type
@@ -52,22 +53,20 @@ def tools_by_name() -> dict[str, tuple[Operation, Tool]]:
 # Listing
 
 
-def list_tools(names: Iterable[str], *, dotted: bool, output: bool, full: bool) -> list[types.Tool]:
-    return [describe_tool(name, dotted=dotted, output=output, full=full) for name in names]
+def list_tools(names: Iterable[str], *, dotted: bool, output: bool, answers: Answers) -> list[types.Tool]:
+    return [describe_tool(name, dotted=dotted, output=output, answers=answers) for name in names]
 
 
 @cache
-def describe_tool(tool_name: str, *, dotted: bool, output: bool = False, full: bool = False) -> types.Tool:
-    """A tool as tools/list shows it. `full` selects the form of answers in the output schema."""
+def describe_tool(tool_name: str, *, dotted: bool, output: bool = False, answers: Answers = "plain") -> types.Tool:
+    """A tool as tools/list shows it. `answers` selects the defaults, and the form of answers in the output schema."""
     operation, tool = tools_by_name()[tool_name]
     answer = shown_type(operation.answer, tool.show)
     return types.Tool(
         name=tool.name if dotted else tool.plain_name,
         description=f"{operation.description} {UNTRUSTED}" if tool.brings_words else operation.description,
-        input_schema=input_schema(operation, tool, full=full),
-        output_schema=schema_of(answer if full else compact.compact_type(answer))
-        if output and not tool.is_text
-        else None,
+        input_schema=input_schema(operation, tool, answers),
+        output_schema=schema_of(compact.short_type(answer, answers)) if output and not tool.is_text else None,
         annotations=types.ToolAnnotations(
             read_only_hint=operation.is_read_only,
             destructive_hint=tool.is_destructive if not operation.is_read_only else None,
@@ -76,20 +75,23 @@ def describe_tool(tool_name: str, *, dotted: bool, output: bool = False, full: b
     )
 
 
-def input_schema(operation: Operation, tool: Tool, *, full: bool = False) -> dict[str, Any]:
+def input_schema(operation: Operation, tool: Tool, answers: Answers) -> dict[str, Any]:
     """The request's schema in few tokens: no titles, no null, few defaults. Fields of nested objects have no
     descriptions."""
     schema = operation.request.model_json_schema()
+    page = tool.page if answers == "compact" else {}
+    defaults = {} if answers == "full" else {**tool.defaults, **page}
+    hidden = {tool.instead, *tool.hidden} - page.keys()
     properties = {
         name: _small(field, schema.get("$defs", {}))
         for name, field in schema.get("properties", {}).items()
-        if name not in (tool.instead, *tool.hidden)
+        if name not in hidden
     }
     for outer, _, inner in (name.partition(".") for name in tool.hidden):
         if inner:
             del properties[outer]["properties"][inner]
     for name in ("limit", "timeout_ms", "max_tokens"):  # only defaults that a caller would want to know
-        default = schema["properties"].get(name, {}).get("default") or (not full and tool.defaults.get(name))
+        default = defaults.get(name) or schema["properties"].get(name, {}).get("default")
         if name in properties and default:
             properties[name] |= {"default": default}
     if tool.acts:
@@ -135,18 +137,19 @@ def _description(field: dict[str, Any]) -> dict[str, Any]:
 # Calling
 
 
-async def call(requester: Requester, name: str, arguments: dict[str, Any], *, full: bool) -> types.CallToolResult:
+async def call(requester: Requester, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
     """Call a tool. Errors are results too, so that the model can read them."""
     operation, tool = find_tool(name)
     given = {tool.also.get(key, key): value for key, value in arguments.items() if value is not None}
-    is_full = full
+    answers = requester.caller.answers
     try:
-        is_full = requests.is_true(given.pop("verbose", False), "verbose") or full
+        if requests.is_true(given.pop("verbose", False), "verbose"):
+            answers = "full"
         form = take_form(tool.name, given)
         await operation.must_be_allowed(requester.workspace, requester.caller)
         await rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
-        caller = await _resolve(requester, operation, given)
-        ask = read_arguments(operation, tool, caller, given if is_full else {**tool.defaults, **given})
+        caller = replace(await _resolve(requester, operation, given), answers=answers)
+        ask = read_arguments(operation, tool, caller, given if answers == "full" else {**tool.defaults, **given})
         try:
             answer = await operation.perform(requester.workspace, caller, ask)
         except Timeout:
@@ -161,16 +164,16 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any], *, fu
             with suppress(Unavailable):  # the call itself succeeded
                 if agent := await requester.workspace.read(lambda read: identity.agent_of(read, caller)):
                     note["assumed"] = ASSUMED.format(name=agent.shown_name)
-        return result(shown if is_full else compact.compact_answer(shown), note)
+        return result(compact.short_answer(shown, answers), note)
     except Unavailable as problem:
         if tool.if_away is None:
-            return _error_result(tool, problem, full=is_full)
+            return _error_result(tool, problem, answers)
         return result(tool.if_away(requests.read(operation.request, given, refuse_unknown=True), problem.message), {})
     except PalaverError as problem:
-        return _error_result(tool, problem, full=is_full)
+        return _error_result(tool, problem, answers)
     except Exception:
         log.exception("the tool %s failed", name)
-        return _error_result(tool, PalaverError("The server failed. Its log says why."), full=is_full)
+        return _error_result(tool, PalaverError("The server failed. Its log says why."), answers)
 
 
 async def _resolve(requester: Requester, operation: Operation, given: dict[str, Any]) -> Caller:
@@ -194,12 +197,12 @@ async def _resolve(requester: Requester, operation: Operation, given: dict[str, 
     )
 
 
-def _error_result(tool: Tool, problem: PalaverError, *, full: bool) -> types.CallToolResult:
+def _error_result(tool: Tool, problem: PalaverError, answers: Answers) -> types.CallToolResult:
     """An error as text only. TypeScript SDK v1 checks structuredContent of errors against the output schema and then
     hides the error (modelcontextprotocol/typescript-sdk#1943, modelcontextprotocol/typescript-sdk#2748)."""
     if tool.is_text:  # clients raise an exception for isError; where there is no database, there is nothing to find
         return text_result(problem.as_text(), is_error=not isinstance(problem, DatabaseNotFound))
-    if not full:
+    if answers != "full":
         problem.facts = compact.compact_facts(problem.facts)
     return text_result(encode(problem.as_tool_result()).decode(), is_error=True)
 

@@ -34,6 +34,7 @@ from palaver.operations import identity
 from palaver.operations.bus.content_filter import refuse_secrets, refuse_too_many_posts
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, only, operation
+from palaver.search.sources import parse_uri
 from palaver.store.bus import agents, messages, read_marks, threads
 from palaver.store.bus.mentions import Receivers
 from palaver.store.engines.database import Change, Reader
@@ -340,7 +341,12 @@ class OneMessage(Request):
 )
 def get_message(read: Reader, caller: Caller, request: OneMessage) -> Message:
     """Get one message by its id, with its reactions."""
-    stored = messages.must_exist(read, request.message_id)
+    id, named = request.message_id, parse_uri(request.message_id)
+    if named and named.source == "bus":  # a search result
+        thread, seq = threads.find(read, named.id), (named.loc or {}).get("seq", 0)
+        found = messages.after(read, thread, seq - 1, 1, seq + 1) if thread and seq else []
+        id = found[0].id if found else named.id.rpartition("/")[2]
+    stored = messages.must_exist(read, id)
     return visibility.mask_messages(caller, messages.with_reactions(read, [stored]))[0]
 
 

@@ -15,8 +15,7 @@ from palaver.model.people import Caller
 from palaver.operations.bus.connect import config
 from palaver.operations.library.captions import media_types
 from palaver.search.open import RetrievalOptions, open_document, plan_of
-from palaver.search.sources import SOURCES
-from palaver.search.sources.shapes import parse_uri
+from palaver.search.sources import SOURCES, parse_uri
 from palaver.store.bus import agents, messages, threads
 from palaver.store.engines.database import Reader
 from palaver.text.fence import fenced
@@ -75,13 +74,13 @@ def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
 def _search_result(read: Reader, caller: Caller, uri: str) -> str:
     """The whole text of an item, without the client's preferences for the size of results."""
     named = parse_uri(uri)
-    if named is None or named[0] not in SOURCES:
+    if named is None or named.source not in SOURCES:
         raise NotFound("resource", uri)
     plain, pages, cursor = replace(caller, config={}), list[str](), None
     try:
         while cursor or not pages:
             how = plan_of(read, RetrievalOptions(mode="full", cursor=cursor), plain)
-            answer = open_document(read, caller, *named, how)
+            answer = open_document(read, caller, named.source, named.id, how)
             pages.append(str(answer.content))
             cursor = answer.next_cursor
     except NotFound:

@@ -14,8 +14,8 @@ from palaver.operations import library
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Operation, Tool, operation
 from palaver.operations.search.asking import HIDDEN
-from palaver.operations.search.page import Paged, SearchText, find_page, hint_for, response_of
-from palaver.search.open import RetrievalOptions, open_document, open_page, plan_of
+from palaver.operations.search.page import LEAN_PAGE, Paged, SearchText, find_page, hint_for, response_of
+from palaver.search.open import RetrievalOptions, at_place, open_document, open_page, plan_of
 from palaver.search.scope import must_be_on
 from palaver.search.sources import SOURCES, Source, SourceFilters, parse_uri
 from palaver.search.sources.characters import CHARACTER_FACTS, CHARACTER_TEXTS
@@ -72,7 +72,8 @@ def search_operation(source: Source) -> Operation:
         return answer
 
     is_own = source.name == "sessions"
-    tool = Tool(f"{source.name}.search", brings_words=True, acts=is_own, toolset=TOOLSET, hidden=HIDDEN)
+    hidden = ("max_tokens", *HIDDEN)
+    tool = Tool(f"{source.name}.search", brings_words=True, acts=is_own, toolset=TOOLSET, hidden=hidden, page=LEAN_PAGE)
     return _described(search, f"search_{source.name}", source.search_help, request, tool, source)
 
 
@@ -101,7 +102,13 @@ def get_operation(source: Source) -> Operation:
         work = _get_item
 
     def get(read: Reader, caller: Caller, request: Any) -> GetResponse:
-        return work(read, caller, source, own_id(source.name, getattr(request, source.id_field)), request)
+        given = getattr(request, source.id_field)
+        named = parse_uri(given) if isinstance(given, str) else None
+        if named is None or named.source != source.name:
+            return work(read, caller, source, str(given), request)
+        if named.loc and request.retrieval is None and source.name not in WHOLE:
+            request = request.model_copy(update={"retrieval": at_place(None, named.loc)})
+        return work(read, caller, source, named.id, request)
 
     hidden = ("retrieval",) if source.name in WHOLE else ()
     is_own = source.name == "sessions"
@@ -115,12 +122,6 @@ def _described(
     work.__name__, work.__doc__ = name, text
     work.__annotations__["request"] = request
     return operation(tool, before=import_if_changed if source and source.name == "archive" else None)(work)
-
-
-def own_id(source: str, id: int | str) -> str:
-    """The id itself, or the id in the URI of a result of this source."""
-    found = parse_uri(id) if isinstance(id, str) else None
-    return found[1] if found and found[0] == source else str(id)
 
 
 def _get_conversation(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from pydantic import Field
@@ -43,7 +43,8 @@ class Research(Request):
 @operation(Tool("search", brings_words=True, toolset="deep-research"), before=import_if_changed)
 async def research(here: Workspace, caller: Caller, request: Research) -> ResearchResults:
     """Search all messages, sessions, imported conversations and library items."""
-    answer = await search_knowledge.work(here, caller, SearchKnowledge(query=request.query, dedupe=False))
+    asked = SearchKnowledge(query=request.query, dedupe=False)
+    answer = await search_knowledge.work(here, replace(caller, answers="full"), asked)
     items = [compact_item(item) for item in answer.results if isinstance(item, ResultItem)]
     return ResearchResults([ResearchItem(item.id, item.title, item.url) for item in items])
 
@@ -57,13 +58,12 @@ class Fetch(Request):
 def fetch(read: Reader, caller: Caller, request: Fetch) -> CompactItem:
     """Open a search result by its id."""
     found = parse_uri(request.id)
-    if found is None or found[0] not in SOURCES:
+    if found is None or found.source not in SOURCES:
         raise NotFound("item", request.id, "Use the id of a search result.")
-    source, id = found
     options = RetrievalOptions(mode="full")
-    if SOURCES[source].is_conversation:
+    if SOURCES[found.source].is_conversation:
         options = RetrievalOptions(mode="chunk_with_siblings", max_tokens=MAX_TOKENS)
-    answer = open_named(read, caller, source, id, options)
+    answer = open_named(read, caller, found, options)
     item = answer.meta
     about = metadata_of(item) | ({"truncated": True} if answer.truncated else {})
     return CompactItem(request.id, item.title or request.id, str(answer.content), item.link or "", about)

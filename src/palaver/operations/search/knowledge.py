@@ -28,7 +28,7 @@ from palaver.model.times import between_dates, iso
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Route, Tool, operation
 from palaver.operations.search.asking import HIDDEN
-from palaver.operations.search.page import Page, SearchText, find_page, hint_for, response_of
+from palaver.operations.search.page import LEAN_PAGE, Page, SearchText, find_page, hint_for, response_of
 from palaver.search.scope import SESSIONS_OFF, Filters
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import project_filter
@@ -127,6 +127,7 @@ class SearchKnowledge(SearchText):
                 "limit",
                 "offset",
                 "snippet_length",
+                "max_tokens",
                 "session_id",
                 "dedupe",
                 "explain",
@@ -159,11 +160,13 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
             "shape",
             "counts",
             "as_you_type",
+            "max_tokens",
             "filters.bus",
             "filters.sessions",
             "filters.archive",
             *HIDDEN,
         ),
+        page=LEAN_PAGE,
     ),
     Route(
         "GET",
@@ -183,11 +186,13 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 )
 async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
     """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
-    prompts. Pass keywords or a whole question. Results that were already shown in this session are left out."""
+    prompts. Results that were shown before in this session are left out."""
     narrowing = request.narrowing(request.query)
     question = request.question(narrowing.words, is_typed=request.as_you_type)
     key = _session_of(caller, request)
     sources, errors = request.wanted, {}
+    if request.shape == "compact":  # it has its own short form
+        caller = replace(caller, answers="full")
     # An order for media alone is the order of a search in media alone.
     media = request.filters.media if request.filters and sources == ("media",) else None
     order = request.order_by or (media and media.order_by) or caller.config.get("order_by") or "relevance"
@@ -233,7 +238,7 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
     hint = hint_for(caller, question, page, request, sources)
     answer = response_of(page, request, session_id=session_id, errors=errors or None, hint=hint)
     if request.shape == "compact":
-        return replace(answer, results=[compact_item(item) for item in page.items])
+        return replace(answer, results=[compact_item(item) for item in page.items if isinstance(item, ResultItem)])
     return answer
 
 

@@ -13,10 +13,9 @@ from palaver.model.search import GetResponse
 from palaver.model.sources import SourceName
 from palaver.operations import library
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.operations.search.by_source import own_id
-from palaver.search.open import Mode, RetrievalOptions, open_document, plan_of
+from palaver.search.open import Mode, RetrievalOptions, at_place, open_document, plan_of
 from palaver.search.scope import must_be_on
-from palaver.search.sources import SOURCES, parse_uri
+from palaver.search.sources import SOURCES, ParsedUri, parse_uri
 from palaver.store.engines.database import Reader
 
 
@@ -37,31 +36,30 @@ class GetKnowledge(Request):
 )
 def get_knowledge(read: Reader, caller: Caller, request: GetKnowledge) -> GetResponse:
     """Open a search result: a snippet, the matching chunk, that chunk with its neighbours within max_tokens, or the
-    whole text. Pass the result's loc in retrieval to open it at the match."""
-    return open_named(read, caller, *_named(request.source, request.id, request.uri), request.retrieval)
+    whole text. Its loc, or its uri as id, opens it at the match."""
+    return open_named(read, caller, _named(request.source, request.id, request.uri), request.retrieval)
 
 
-def open_named(read: Reader, caller: Caller, source: str, id: str, options: RetrievalOptions | None) -> GetResponse:
+def open_named(read: Reader, caller: Caller, named: ParsedUri, options: RetrievalOptions | None) -> GetResponse:
+    source, id, loc = named
     if source == "sessions":
         must_be_on(read)
     if source == "prompts":
         id = library.find_prompt(read, id).id
-    return open_document(read, caller, source, id, plan_of(read, options, caller))
+    return open_document(read, caller, source, id, plan_of(read, at_place(options, loc), caller))
 
 
-def _named(source: str | None, id: int | str | None, uri: str | None) -> tuple[str, str]:
-    if uri is None and isinstance(id, str) and "://" in id:
-        if source is not None:
-            return source, own_id(source, id)
+def _named(source: str | None, id: int | str | None, uri: str | None) -> ParsedUri:
+    if uri is None and isinstance(id, str) and (given := parse_uri(id)) and source in (None, given.source):
         uri = id
     if uri is not None:
         found = parse_uri(uri)
-        if found is None or found[0] not in SOURCES:
+        if found is None or found.source not in SOURCES:
             raise Refused(f"uri: must begin with one of {', '.join(f'{name}://' for name in SOURCES)}.")
         return found
     if source is None or id is None:
         raise Invalid(f"{'source' if source is None else 'id'}: is required. Give source and id, or a uri.")
-    return source, str(id)
+    return ParsedUri(source, str(id), None)
 
 
 class OpenUri(Request):
@@ -87,4 +85,4 @@ def open_uri(read: Reader, caller: Caller, request: OpenUri) -> GetResponse:
     options = RetrievalOptions(
         mode=request.mode, query=request.query, max_tokens=request.max_tokens, cursor=request.cursor
     )
-    return open_named(read, caller, *_named(request.source, request.id, request.uri), options)
+    return open_named(read, caller, _named(request.source, request.id, request.uri), options)

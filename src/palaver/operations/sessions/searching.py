@@ -10,22 +10,29 @@ from palaver.errors import PalaverError, Refused
 from palaver.model.answers import OmitsDefaults
 from palaver.model.people import Caller
 from palaver.model.requests import Id, Line, NotBlank, Project, Query, Request, Time, clamp
+from palaver.model.search import FoundPassage, LeanItem
 from palaver.model.sessions import Turn
 from palaver.model.times import parse
 from palaver.operations import identity
 from palaver.operations.operation import Tool, operation
+from palaver.operations.search.page import LEAN_PAGE, LEAN_SNIPPETS, fit
 from palaver.operations.sessions.owners import NOT_AVAILABLE, must_be_indexed, owners_called, v1_route
 from palaver.operations.sessions.recording import TurnAnswer
 from palaver.search import hints
 from palaver.search.match import match_turns
+from palaver.search.present import lean_items
 from palaver.search.scope import own_scopes, readable_scopes
-from palaver.search.snippet import as_html, as_text, excerpt
+from palaver.search.snippet import as_html, as_text, excerpt, snippet_and_place
+from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader, Scope, SearchReader
 from palaver.store.library.documents import project_filter
+from palaver.store.search import found_passages
 from palaver.store.sessions import sessions, sharing
 from palaver.store.workspaces import Workspace
 from palaver.text import query as queries
 
+MOST = 100
+"""Hits of one search."""
 TURNS = Scope(("sessions",), titles=False)
 
 
@@ -171,14 +178,41 @@ class OwnHits(OmitsDefaults):
 
     count: int
     query: str
-    hits: list[ConversationHit]
+    hits: list[ConversationHit | LeanItem]
     available: bool = True
     message: str | None = None
     hint: str | None = None
 
 
 def _plain(answer: OwnHits) -> OwnHits:
-    return replace(answer, hits=[replace(hit, snippet=as_text(hit.snippet)) for hit in answer.hits])
+    return replace(answer, hits=[replace(hit, snippet=as_text(hit.snippet or "")) for hit in answer.hits])
+
+
+def _lean(read: Reader, caller: Caller, request: SearchOwnConversations, found: ConversationHits) -> OwnHits:
+    """The best turn of each session in few tokens."""
+    best: dict[tuple[str, str], ConversationHit] = {}
+    for hit in found.hits:
+        best.setdefault((hit.agent, hit.session_id), hit)
+    hits = list(best.values())
+    is_default, wanted = "limit" not in request.model_fields_set, queries.plain(request.query)
+    source, places = SOURCES["sessions"], list[FoundPassage]()
+    for hit in hits[: LEAN_PAGE["limit"] if is_default else request.limit]:
+        named = found_passages.resolve(read, "sessions", f"{hit.agent}/{hit.session_id}/{hit.id}")
+        if named and named.passage_id and (at := found_passages.by_id(read, named.passage_id)):
+            places.append(at)
+
+    def show(length: int) -> list[LeanItem]:
+        items = []
+        for at in places:
+            snippet, place = snippet_and_place(at.text, wanted, length=length)
+            loc = source.loc(at, place[0] if place else 0)
+            items.append(source.result(at, score=1.0, snippet=snippet, loc=loc, link=""))
+        return lean_items(read, caller, items)
+
+    shown = list(fit(show, LEAN_SNIPPETS, LEAN_PAGE["max_tokens"] if is_default else None))
+    left = len(hits) - len(shown)
+    more = f"{left} more sessions match; set limit to see them." if left else None
+    return OwnHits(len(shown), found.query, [*shown], hint=" ".join(filter(None, (found.hint, more))) or None)
 
 
 def _not_available(request: SearchOwnConversations, why: str) -> OwnHits:
@@ -195,6 +229,7 @@ def _not_available(request: SearchOwnConversations, why: str) -> OwnHits:
         show=_plain,
         also={"q": "query"},
         if_away=_not_available,
+        page={"limit": LEAN_PAGE["limit"]},
     )
 )
 async def search_own_conversations(workspace: Workspace, caller: Caller, request: SearchOwnConversations) -> OwnHits:
@@ -211,12 +246,15 @@ async def search_own_conversations(workspace: Workspace, caller: Caller, request
             raise identity.unknown_agent()
         named = caller.session.slug
         asked = named if named and agent.answers_to(named) else agent.id
+        is_lean = caller.answers == "compact"
+        limit = MOST if is_lean else request.limit
         reach = sharing.reach_of(read, caller)
         scopes = own_scopes(read, reach.own or {agent.id}, reach.project)
         scopes = [replace(one, scopes=(*one.scopes, *project_filter(request.project))) for one in scopes]
-        filters = hints.filters_of(request, {"query", "limit"})
-        found = find(read, request.query, request.limit, asked, scopes, filters)
-        return OwnHits(found.count, found.query, found.hits, hint=found.hint)
+        found = find(read, request.query, limit, asked, scopes, hints.filters_of(request, {"query", "limit"}))
+        if is_lean:
+            return _lean(read, caller, request, found)
+        return OwnHits(found.count, found.query, [*found.hits], hint=found.hint)
 
     try:
         return await workspace.search(caller, find_own)

@@ -13,7 +13,7 @@ from palaver.errors import NotFound, Refused
 from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Metadata, Query, Request, clamp, storable
-from palaver.model.search import FoundPassage, GetResponse
+from palaver.model.search import GetResponse, Loc
 from palaver.search.open import conversation, text
 from palaver.search.open.budget import characters
 from palaver.search.open.conversation import FARTHEST
@@ -79,6 +79,13 @@ class RetrievalOptions(Request):
     """next_cursor of the page before."""
 
 
+def at_place(options: RetrievalOptions | None, loc: Loc | None) -> RetrievalOptions | None:
+    """The options with the place of a short URI, unless they name a place."""
+    if loc is None or (options and (options.loc or options.query or options.cursor)):
+        return options
+    return (options or RetrievalOptions()).model_copy(update={"loc": loc})
+
+
 def plan_of(read: Reader, options: RetrievalOptions | None, caller: Caller, default: Mode = "snippet") -> Plan:
     """Fill in what the request leaves out: from the client's preferences, else from the defaults."""
     options = options or RetrievalOptions()
@@ -137,8 +144,9 @@ def open_page(read: Reader, caller: Caller, source: str, id: str, plan: Plan, nu
 
 
 def _resolve(read: Reader, caller: Caller, source: str, id: str, plan: Plan) -> tuple[Opening, int | None]:
-    found = found_passages.resolve(read, source, id)
-    at: FoundPassage | None = found_passages.document(read, found.document_id) if found else None
-    if found is None or at is None or not sharing.reach_of(read, caller).may_open(at):
-        raise NotFound("item", f"{source}/{id}", "Search to see what is there.")
-    return Opening(read, caller, at, plan), found.passage_id
+    named = found_passages.resolve(read, source, id)
+    for found in [named] if named else found_passages.sessions_with_id(read, id) if source == "sessions" else []:
+        at = found_passages.document(read, found.document_id)
+        if sharing.reach_of(read, caller).may_open(at):
+            return Opening(read, caller, at, plan), found.passage_id
+    raise NotFound("item", f"{source}/{id}", "Search to see what is there.")

@@ -58,5 +58,9 @@ class Archive(Conversation):
         is_copied = hit.created_at and hit.document.startswith(COPYING)
         return (hit.native_id, hit.created_at) if is_copied else super().key_of(hit)
 
+    def conversation_of(self, hit: Hit) -> Hashable:
+        own_id = hit.document.partition(":")[2]
+        return own_id if is_unique(own_id) else super().conversation_of(hit)
+
     def particulars(self, at: FoundPassage) -> dict[str, Any]:
         return {**super().particulars(at), "project": at.facts.get("project")}

@@ -9,7 +9,7 @@ from palaver.errors import Refused
 from palaver.model.library import is_unique
 from palaver.model.people import Caller
 from palaver.model.requests import Id, Line, Project
-from palaver.model.search import FoundPassage, Loc
+from palaver.model.search import FoundPassage, Loc, ResultItem
 from palaver.search.sources.shapes import Conversation, Hit, SourceFilters
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader, Scope
@@ -60,6 +60,15 @@ class Sessions(Conversation):
 
     def key_of(self, hit: Hit) -> Hashable:
         return hit.native_id if hit.position and is_unique(hit.native_id) else super().key_of(hit)
+
+    def conversation_of(self, hit: Hit) -> Hashable:
+        session_id = hit.document.partition("/")[2]
+        return session_id if is_unique(session_id) else super().conversation_of(hit)
+
+    def short_id(self, item: ResultItem) -> str:
+        """The session alone, if no other session has this id."""
+        session_id = str(item.conversation_id).partition("/")[2]
+        return session_id if is_unique(session_id) else super().short_id(item)
 
     def loc(self, at: FoundPassage, offset: int) -> Loc:
         return {**super().loc(at, offset), "agent_id": at.agent_id, "session_id": at.facts.get("session_id")}

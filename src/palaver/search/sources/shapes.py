@@ -6,10 +6,11 @@ and what a result shows. Finding, ranking and cutting are the same for all.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from palaver.model.people import Caller
 from palaver.model.requests import Request, TextId
@@ -18,6 +19,9 @@ from palaver.store.engines.database import Reader, Scope
 
 CUT_FIELDS = ("content", "transcript")
 """Fields that are cut into passages. Other fields are one passage each."""
+FAR = 200
+"""A match farther than this from the beginning of a message or a field has its offset in a short URI."""
+_PLACE = re.compile(r"(?P<name>[a-z_]*)\.?(?P<number>\d{1,15})?(?:\.(?P<offset>\d{1,15}))?")
 
 
 class SourceFilters(Request):
@@ -77,6 +81,30 @@ class Source:
     def loc(self, at: FoundPassage, offset: int) -> Loc:
         """The place of a match; `offset` is its place in the passage."""
         raise NotImplementedError
+
+    def short_uri(self, item: ResultItem) -> str:
+        """The URI of a result and the place of the match in it: `notes://ID#120`, `prompts://ID#details`."""
+        loc = item.loc or {}
+        if "chunk_offset" in loc and "chunk_index" in loc:
+            return f"{item.uri}#chunk{loc['chunk_index']}.{loc['chunk_offset']}"
+        offset = loc.get("approx_offset", 0)
+        if "field" not in loc:
+            return f"{item.uri}#{offset}"
+        return f"{item.uri}#{loc['field']}{f'.{offset}' if offset > FAR else ''}"
+
+    def loc_of(self, place: str) -> Loc | None:
+        """The `loc` that the place in a short URI means; None if it is not a place."""
+        found = _PLACE.fullmatch(place)
+        if not place or found is None:
+            return None
+        name, number, offset = found["name"], int(found["number"] or 0), int(found["offset"] or 0)
+        if name == "chunk":
+            return {"chunk_index": number, "chunk_offset": offset}
+        return {"field": name, "approx_offset": number} if name else {"approx_offset": number}
+
+    def conversation_of(self, hit: Hit) -> Hashable:
+        """Results with the same one are parts of one conversation, or of copies of it."""
+        return hit.document_id
 
     def sender_of(self, at: FoundPassage) -> str | None:
         """The name of the sender."""
@@ -140,6 +168,24 @@ class Conversation(Source):
             "approx_offset": offset,
         }
 
+    def short_uri(self, item: ResultItem) -> str:
+        """The conversation and the number of the message: `bus://THREAD#12`. The ids of messages cost many tokens."""
+        loc, offset = item.loc or {}, (item.loc or {}).get("approx_offset") or 0
+        place = "title" if "field" in loc else f"{loc[self.index_key]}{f'.{offset}' if offset > FAR else ''}"
+        return f"{self.uri_of(self.short_id(item), '', 0)}#{place}"
+
+    def short_id(self, item: ResultItem) -> str:
+        return str(item.conversation_id)
+
+    def loc_of(self, place: str) -> Loc | None:
+        found = _PLACE.fullmatch(place)
+        if not place or found is None:
+            return None
+        if found["name"]:
+            return {"field": found["name"]}
+        loc: Loc = {self.index_key: int(found["number"] or 0)}
+        return loc | ({"approx_offset": int(found["offset"])} if found["offset"] else {})
+
     def particulars(self, at: FoundPassage) -> dict[str, Any]:
         found: dict[str, Any] = {"conversation_id": at.document}
         if at.position:
@@ -173,10 +219,3 @@ class Fields(Source):
     def loc(self, at: FoundPassage, offset: int) -> Loc:
         field = self.title_field if at.position == 0 else at.field
         return {"field": field, "approx_offset": at.marks.get("at", 0) + offset}
-
-
-def parse_uri(uri: str) -> tuple[str, str] | None:
-    """The source and the id in a URI; None if it is not one."""
-    name, separator, rest = uri.partition("://")
-    id = unquote(rest)
-    return (name, id) if separator and id and "\x00" not in id else None

@@ -302,6 +302,11 @@ def resolve(read: Reader, source: str, id: str) -> ResolvedId | None:
     return None
 
 
+def sessions_with_id(read: Reader, session_id: str) -> list[ResolvedId]:
+    """The sessions of all agents that have this id, the oldest first."""
+    return [ResolvedId(id, None) for (id,) in read.rows("sessions_with_id", session_id=session_id)]
+
+
 class PassagePlace(NamedTuple):
     id: int
     position: int

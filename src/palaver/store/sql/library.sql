@@ -81,6 +81,11 @@ ON CONFLICT (origin) DO UPDATE SET fingerprint = excluded.fingerprint, document_
 -- name: document_by_native  the document with this id
 SELECT id FROM documents WHERE source = :source AND native_id = :native_id AND deleted_at IS NULL;
 
+-- name: sessions_with_id  the sessions of all agents that have this id, the oldest first
+SELECT id FROM documents
+WHERE source = 'sessions' AND native_id IN (SELECT id || '/' || :session_id FROM agents) AND deleted_at IS NULL
+ORDER BY id;
+
 -- name: passage_of_source  the passage with this id in a source
 SELECT p.id, p.document_id FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.native_id = :native_id AND d.source = :source AND d.deleted_at IS NULL AND p.position > 0
