@@ -311,3 +311,28 @@ def test_the_command_prints_the_text(engine: Engine, tmp_path: Path):
         api.post("/api/catch-up", json={})
     done = started_with(server.env, "catchup")
     assert done.stdout.strip() == "Nothing new.", "marks are kept in the database"
+
+
+def test_catch_up_is_not_called_read_only_as_it_moves_read_marks(api: httpx.Client):
+    tools = {tool["name"]: tool["annotations"] for tool in Mcp(api, "/mcp?tools=core").ask("tools/list")["tools"]}
+    assert (tools["catch_up"]["readOnlyHint"], tools["catch_up"]["destructiveHint"]) == (False, False)
+    assert tools["knowledge_search"]["readOnlyHint"] is True
+
+
+def test_a_person_who_asks_for_a_project_leaves_other_threads_unread(engine: Engine, tmp_path: Path):
+    project = tmp_path / "exporter"
+    project.mkdir()
+    with start_server(tmp_path / "home", PALAVER_DATABASE_URL=engine.fresh()) as server, server.client() as api:
+        api.post("/api/catch-up", json={})  # the first look
+        inside, outside = Thread(api), Thread(api)
+        agent = Mcp(api, f"/mcp?project={project}")
+        agent.call("bus_connect", thread_name=inside.topic)
+        for thread in (inside, outside):
+            thread.post("what was done today", author="zoe")
+        done = started_with(server.env, "catchup", "--project", str(project))
+        assert done.returncode == 0, done.stderr
+        assert inside.topic in done.stdout
+        seen = started_with(server.env, "catchup", "--keep-unread").stdout
+        assert (inside.topic in seen, outside.topic in seen) == (False, True)
+        assert outside.topic in started_with(server.env, "catchup").stdout
+        assert started_with(server.env, "catchup").stdout.strip() == "Nothing new."

@@ -47,6 +47,7 @@ class Tool:
     are arguments for compact answers, unless the call has them. `hidden` arguments are accepted but not listed: few
     callers need them, and each one costs tokens. "filters.bus" is the field `bus` of the argument `filters`. `page`
     has the arguments that limit a compact page of results, with their defaults, which are listed for such answers only.
+    `marks`: a token that may read is enough, but the tool stores what was read, so it is not called read-only.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Tool:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     page: Mapping[str, Any] = field(default_factory=dict)
+    marks: bool = False
 
     @property
     def plain_name(self) -> str:

@@ -81,7 +81,7 @@ def present(
 def lean_items(read: Reader, caller: Caller, items: Sequence[ResultItem]) -> list[LeanItem]:
     """The results in few tokens: the place of the match is in the URI, and another agent's session has its name. A
     title that the snippet repeats is left out: many sessions are called like their first prompt."""
-    own = caller.client.project and project_of(caller.client.project, is_here=read.settings.is_loopback)
+    own = caller.client.project
     if not own and caller.acting_agent and (agent := agents.find(read, caller.acting_agent)):
         own = agent.project or ""
     ids = {item.loc["agent_id"] for item in items if item.source == "sessions" and item.loc}

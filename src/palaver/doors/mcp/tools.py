@@ -62,14 +62,15 @@ def describe_tool(tool_name: str, *, dotted: bool, output: bool = False, answers
     """A tool as tools/list shows it. `answers` selects the defaults, and the form of answers in the output schema."""
     operation, tool = tools_by_name()[tool_name]
     answer = shown_type(operation.answer, tool.show)
+    is_read_only = operation.is_read_only and not tool.marks
     return types.Tool(
         name=tool.name if dotted else tool.plain_name,
         description=f"{operation.description} {UNTRUSTED}" if tool.brings_words else operation.description,
         input_schema=input_schema(operation, tool, answers),
         output_schema=schema_of(compact.short_type(answer, answers)) if output and not tool.is_text else None,
         annotations=types.ToolAnnotations(
-            read_only_hint=operation.is_read_only,
-            destructive_hint=tool.is_destructive if not operation.is_read_only else None,
+            read_only_hint=is_read_only,
+            destructive_hint=None if is_read_only else tool.is_destructive,
             open_world_hint=False,
         ),
     )

@@ -67,6 +67,7 @@ NOTHING_NEW = "Nothing new."
         is_text=True,
         show=only(CaughtUp, "text"),
         hidden=("keep_unread",),
+        marks=True,
     ),
     Route("POST", "/api/catch-up"),
     Command("catchup", text="text"),
@@ -87,7 +88,8 @@ async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> Ca
     own = [briefing.who_you_are(agent, token)] if agent and is_agent else []
     brief = briefing.brief(news, request.max_tokens, before=own, is_fenced=is_agent)
     if not request.keep_unread and since is None:
-        await workspace.change(lambda change: mark_read(change, reader, found, brief))
+        only = project if request.project and agent is None else None
+        await workspace.change(lambda change: mark_read(change, reader, found, brief, only))
     return CaughtUp(
         agent_id=agent.id if agent else None,
         name=agent.shown_name if agent else caller.name,
@@ -110,14 +112,17 @@ async def _reading_agent(workspace: Workspace, caller: Caller) -> tuple[Agent | 
     return await workspace.change(lambda change: client_agent(change, caller))
 
 
-def mark_read(change: Change, reader: ThreadReader, found: Found, brief: briefing.Brief) -> None:
+def mark_read(
+    change: Change, reader: ThreadReader, found: Found, brief: briefing.Brief, project: str | None = None
+) -> None:
     """The news were shown: their threads are read to the end, and the messages to the reader were seen. What did not
-    fit into the text stays unread, with its thread."""
+    fit into the text stays unread, with its thread. `project`: a person asked for it, so other threads stay unread."""
     first_shown = len(found.mentions) - brief.shown.get(briefing.FOR_YOU, 0)  # the newest ones are shown
     left_out = {mention.message.thread_id for mention in found.mentions[:first_shown]}
     left_out |= {one.thread_id for one in found.news.threads[brief.shown.get(briefing.UNREAD, 0) :]}
+    inside = read_marks.documents_of_project(change, project) if project else None
     for thread in found.unread:
-        if thread.thread.id not in left_out:
+        if thread.thread.id not in left_out and (inside is None or thread.stored.document_id in inside):
             read_marks.advance(change, reader.key, thread.stored.document_id, thread.thread.current_seq)
     mentions = [one for one in found.mentions[first_shown:] if one.message.thread_id not in left_out]
     for mention in mentions:

@@ -233,6 +233,11 @@ def mark_seen(change: Change, reader: ThreadReader, shown: Iterable[Mention]) ->
     mentions.mark_seen(change, reader.names, [mention.passage_id for mention in shown])
 
 
+def documents_of_project(read: Reader, project: str) -> set[int]:
+    """The document ids of all threads in which agents of a project take part."""
+    return {id for (id,) in read.rows("documents_of_project", project=project)}
+
+
 def threads_of_project(read: Reader, project: str, limit: int) -> list[Thread]:
     """Open threads in which agents of a project take part, the latest first."""
     return [threads.of_row(row) for row in read.all("threads_of_project", project=project, limit=limit)]

@@ -152,6 +152,9 @@ DELETE FROM deliveries WHERE session = :session AND reader = :reader;
 -- name: delete_old_deliveries  forget the texts of sessions that were long ago
 DELETE FROM deliveries WHERE offered_at < :before;
 
+-- name: documents_of_project  the threads in which agents of a project take part, whatever their status
+SELECT DISTINCT m.document_id FROM agents a JOIN read_marks m ON m.reader = a.id WHERE a.project = :project;
+
 -- name: threads_of_project  threads in which agents of a project take part, latest first
 SELECT d.native_id AS id, t.topic, t.status, t.last_seq, t.message_count, t.last_post_at, d.id AS document_id,
        d.created_at, d.modified_at, d.data
