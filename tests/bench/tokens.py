@@ -1,7 +1,8 @@
 """`make bench ARGS=tokens`: the tokens that palaver and two peers put into a model's context, counted with o200k_base.
 
-Measured are the list of tools, which a client sends with every conversation, and the answer to `bus_connect` in a
-thread with fifty short messages. Each peer runs in a virtual environment of its own under `.bench/`.
+Measured are the list of tools, which a client sends with every conversation, the answer to `bus_connect` in a thread
+with fifty short messages, and answers of `knowledge_search`. Each peer runs in a virtual environment of its own under
+`.bench/`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.helpers import Mcp
+from tests.library_items import SOURCES, Library
 from tests.tokens import compact, count_tokens, tool_tokens
 
 from ours import Ours
@@ -151,6 +154,46 @@ def _connect(mcp: Mcp | Stdio, topic: str) -> dict[str, Any]:
     return mcp.ask("tools/call", name="bus_connect", arguments=arguments)
 
 
+SHORT = "The exporter writes Parquet files since version two, and CSV only on request."
+DOORS = {"`/mcp?tools=core`": "?tools=core", "`/mcp`": "", "`/mcp?answers=full`": "?answers=full"}
+AGENT = "claude-code-exporter"
+
+
+def fill_for_searches(ours: Ours) -> None:
+    """One short text in each source, and thirty longer ones with another word: notes, threads and sessions."""
+    library = Library(ours.client)
+    for source in SOURCES:
+        if source == "sessions":
+            session = str(uuid4())
+            library.turn(AGENT, "Which formats do we write?", session, id=str(uuid4()))
+            library.turn(AGENT, f"{SHORT} only{source}", session, role="assistant", id=str(uuid4()))
+        else:
+            library.put_in(source, f"{SHORT} only{source}")
+    long = f"{SHORT} It was slow before: the readers had to look at every row, and the disks were busy. " * 5
+    for number in range(10):
+        library.note(f"pagetest {number}. {long}", title=f"Formats of the exporter, part {number}")
+        thread = library.post("/api/threads", topic=f"formats {number}")
+        path = f"/api/threads/{thread['id']}/messages"
+        library.post(path, author="Ada", content=f"pagetest {number}. {long}")
+        library.turn(AGENT, f"pagetest {number}. {long}", str(uuid4()), role="assistant", id=str(uuid4()))
+
+
+def searches(ours: Ours) -> Iterator[str]:
+    """The rows of the table: a page, and one short result of each source, by every door."""
+    clients = [mcp_of(ours.client, f"{query}{'&' if query else '?'}agent={AGENT}") for query in DOORS.values()]
+
+    def search(client: Mcp, word: str) -> dict[str, Any]:
+        return client.ask("tools/call", name="knowledge_search", arguments={"query": word, "dedupe": False})
+
+    pages = [search(client, "pagetest") for client in clients]
+    counts = [len(page["structuredContent"]["results"]) for page in pages]
+    cells = [f"{_text_tokens(page):,} ({count} results)" for page, count in zip(pages, counts, strict=True)]
+    yield f"a page, 30 matching documents | {' | '.join(cells)}"
+    for source in SOURCES:
+        found = [search(client, f"only{source}")["structuredContent"]["results"] for client in clients]
+        yield f"a short result in {source} | {' | '.join(str(count_tokens(compact(hits[0]))) for hits in found)}"
+
+
 def peer_figures() -> tuple[Listed, Connected]:
     with Peer() as peer:
         environment, folder = peer._environment, Path(peer._folder.name)
@@ -220,7 +263,11 @@ def main() -> int:
             ("`bus_connect`, 50 short messages", _answer(lambda: ours_connected(ours, ""))),
             ("`bus_connect`, 50 short messages, `?answers=full`", _answer(lambda: ours_connected(ours, "?answers=full"))),
         ]  # fmt: skip
-    print(f"{len(MESSAGES)} messages: {sum(map(len, MESSAGES))} characters, {count_tokens(MESSAGES)} tokens\n")
+        fill_for_searches(ours)
+        print(f"| search, text of {count_tokens(SHORT)} tokens | {' | '.join(DOORS)} |\n|---|---|---|---|")
+        for row in searches(ours):
+            print(f"| {row} |")
+    print(f"\n{len(MESSAGES)} messages: {sum(map(len, MESSAGES))} characters, {count_tokens(MESSAGES)} tokens\n")
     print("| palaver | tools | tokens | bytes | overhead a message |\n|---|---|---|---|---|")
     for name, cells in rows:
         print(f"| {name} | {cells} |")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from palaver.model import visibility
 from palaver.model.people import Caller
-from palaver.model.projects import project_name, project_of, same_project
+from palaver.model.projects import project_name, same_project
 from palaver.model.search import Beside, FoundPassage, LeanItem, ResultItem, SaidItem
 from palaver.search.followups import find_followups
 from palaver.search.recall.choose import LABELS, best_passage, chunk_instead

@@ -26,7 +26,7 @@ LONGEST_TITLE = 40
 """Words of a query that may be a title."""
 MOST_TITLES = 500
 """Passages with all terms that are checked for a title equal to the query."""
-WEAK = 0.08
+WEAK = 0.05
 """A result is weak if its score is below this share of the best, and it covers less than LITTLE of the question."""
 LITTLE = 0.6
 BEHIND_EXACT = 0.9
