@@ -49,7 +49,7 @@ HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
   Answer a hook of a coding agent. 'palaver setup' puts this command into the settings of the client.
 
   EVENT   session-start, prompt, stop, pre-compact or session-end
-  CLIENT  claude-code (the default), codex, gemini-cli or cursor
+  CLIENT  claude-code (the default), codex, gemini-cli, cursor or opencode
 
   The JSON of the client is read from standard input. The answer is printed in the format of the client. If
   anything fails, nothing is printed and the exit code is 0; 'palaver doctor' shows the last problem.
@@ -195,6 +195,8 @@ def parsed(data: bytes) -> dict[str, Any] | None:
 
 def in_format_of(client: str, event: str, text: str, given: dict[str, Any]) -> dict[str, Any]:
     """The answer as the client expects it."""
+    if client == "opencode":
+        return {"text": text}  # for our plugin (setup/clients/opencode_plugin.js)
     if client == "cursor":
         # Its prompt hook has no way to add text: nothing is written, so nothing counts as shown.
         names = {"session-start": "additional_context", "stop": "followup_message"}

@@ -19,7 +19,7 @@ from tests.helpers import eventually, started_with
 
 pytestmark = pytest.mark.clients
 
-NAMES = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli"}
+NAMES = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli", "opencode": "opencode"}
 RESUME = {"claude": ["--continue"], "codex": ["resume", "--last"], "gemini": ["--resume", "latest"]}
 """Arguments that go on with the last session. Codex takes them before the prompt."""
 

@@ -156,7 +156,7 @@ def test_a_token_is_sent_to_a_teams_server(desk: Desk, tmp_path: Path):
     assert (client["status"], client["problems"]) == ("connected", [])
 
 
-@every("claude", "codex", "gemini")
+@every("claude", "codex", "gemini", "opencode")
 def test_hooks_run_with_the_session_on_standard_input(desk: Desk):
     desk.setup(NAMES[desk.program.name])
     _point_hooks_at_the_stub(desk)
@@ -166,7 +166,7 @@ def test_hooks_run_with_the_session_on_standard_input(desk: Desk):
     for event in EVENTS:
         if event != "pre-compact":
             assert ran[f"hook {event} --client {name}"]["session_id"], event
-    assert ran[f"hook prompt --client {name}"]["prompt"] == "Follow the script."
+    assert ran[f"hook prompt --client {name}"]["prompt"].strip('"') == "Follow the script."
 
 
 @every("codex")
@@ -200,6 +200,10 @@ def _point_hooks_at_the_stub(desk: Desk) -> None:
             text = file.read_text("utf-8")
             text = re.sub(r"\[ -x \S+ \] && \S+ hook", f"[ -x '{desk.stub}' ] && '{desk.stub}' hook", text)
             file.write_text(text, "utf-8")
+    plugin = desk.home / ".config/opencode/plugins/palaver.js"
+    if plugin.exists():
+        text = re.sub(r'COMMAND = ".*"', f"COMMAND = {json.dumps(str(desk.stub))}", plugin.read_text("utf-8"))
+        plugin.write_text(text, "utf-8")
 
 
 # Packages

@@ -82,12 +82,24 @@ def plan_removal(client: Client, machine: Machine, server: Server, record: Recor
     known = {edit.path for edit in edits}
     for name, written in record.files.items():  # files that an earlier setup wrote elsewhere
         if written.client == client.name and Path(name) not in known:
-            edits.append(Edit(Path(name), "earlier setup"))
+            edits.append(_edit_of_record(Path(name), written))
     for path, grouped in _by_path(edits):
         with _problems(plan, path):
-            if change := _plan_removal(plan, path, grouped, record, server, force):
+            if change := _plan_removal(plan, path, grouped, record, force):
                 plan.changes.append(change)
+    if not (plan.changes or plan.kept or plan.problems):
+        looked = ", ".join(str(path) for path in dict.fromkeys(edit.path for edit in edits))
+        plan.notes.append(f"palaver was not found in {looked}.")
     return plan
+
+
+def _edit_of_record(path: Path, written: Written) -> Edit:
+    """What setup wrote into a file that it would not write today, such as one below another CODEX_HOME."""
+    if path.suffix not in (".json", ".jsonc", ".toml"):
+        return Edit(path, "earlier setup", text="")
+    entries = [(tuple(one["path"]), one["value"]) for one in written.entries]
+    kinds = [Member(at, value) if isinstance(value, dict) else Default(at, value) for at, value in entries]
+    return Edit(path, "earlier setup", tuple(kinds))
 
 
 def make(change: Change, record: Record) -> None:
@@ -157,11 +169,19 @@ def _plan_file(plan: Plan, path: Path, edits: list[Edit], record: Record, server
 
 def _whole_text(plan: Plan, edit: Edit, before: bytes | None, known: Written | None, force: bool) -> bytes | None:
     assert edit.text is not None
-    is_ours = before is None or MARK.encode() in before or (known and known.after == files.digest(before))
-    if before == edit.text.encode() or is_ours or force:
+    if before is None or before == edit.text.encode() or force or _is_as_written(before, known):
         return edit.text.encode()
-    plan.kept.append(f"{edit.path} was not written by setup.")
+    plan.kept.append(_not_ours(edit.path, known))
     return before
+
+
+def _is_as_written(content: bytes, known: Written | None) -> bool:
+    """Whether a file that is ours alone is as setup wrote it. Without a record, its mark says so."""
+    return known.after == files.digest(content) if known else MARK.encode() in content
+
+
+def _not_ours(path: Path, known: Written | None) -> str:
+    return f"{path} was {'changed by a person' if known else 'not written by setup'}."
 
 
 def _add(plan: Plan, format: ModuleType, text: str, entry: Any, written: Written, path: Path, force: bool) -> str:
@@ -314,13 +334,13 @@ def _without_hooks(one: Any) -> Any:
 # Taking out
 
 
-def _plan_removal(
-    plan: Plan, path: Path, edits: list[Edit], record: Record, server: Server, force: bool
-) -> Change | None:
+def _plan_removal(plan: Plan, path: Path, edits: list[Edit], record: Record, force: bool) -> Change | None:
     before = files.read(path)
     known = record.files.get(str(path))
     what = [edit.what for edit in edits]
     if before is None:
+        if known:
+            plan.notes.append(f"{path} is not there any more.")
         return Change(path, [], None, None, None) if known else None
     if known and known.after == files.digest(before):
         if not known.existed:
@@ -329,13 +349,15 @@ def _plan_removal(
         if backup is not None:
             return Change(path, what, before, backup, None)
     if edits[0].text is not None:
-        if MARK.encode() in before or known or force:
+        if force or _is_as_written(before, known):
             return Change(path, what, before, None, None)
-        plan.kept.append(f"{path} was not written by setup.")
+        plan.kept.append(_not_ours(path, known))
         return None
     after = _take_out(plan, path, _decode(before), edits, known, force)
-    if after is not None and after.encode() == before and not known:
-        return None
+    if after is not None and after.encode() == before:
+        if known:
+            plan.notes.append(f"{path} has no entry of palaver any more.")
+        return Change(path, [], before, before, None) if known else None
     return Change(path, what, before, after.encode() if after is not None else None, None)
 
 

@@ -73,6 +73,8 @@ def _check_file(state: State, edit: Edit, version: str, environ: Mapping[str, st
         _check_server(state, values, member, version, environ)
     if items:
         _check_hooks(state, values, items)
+    if edit.what == "hooks" and edit.text is not None:
+        _check_plugin(state, edit)
 
 
 def _values(edit: Edit) -> Any:
@@ -140,6 +142,14 @@ def _check_hooks(state: State, values: Any, items: list[Item]) -> None:
     state.hooks = f"{present} of {len(items)}" if present else "none"
     if 0 < present < len(items):
         state.problems.append(f"Only {present} of {len(items)} hooks are there. {repeat}")
+
+
+def _check_plugin(state: State, edit: Edit) -> None:
+    """Check a file that runs the hooks."""
+    content = files.read(edit.path)
+    state.hooks = "none" if content is None else "in a plugin"
+    if content not in (None, (edit.text or "").encode()):
+        state.problems.append(f"{edit.path} is not as expected. Run: palaver setup {state.client.name}")
 
 
 def program_of(command: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-MARK = "<!-- Written by 'palaver setup'. It is replaced when setup runs again. -->"
+MARK = "Written by 'palaver setup'. It is replaced when setup runs again."
+"""A line of each file that is ours alone."""
 
 DESCRIPTION = (
     "Talk with other agents and people, and search shared memory. Use at the start of work, before asking a person, "
@@ -32,7 +33,7 @@ come from the MCP server `palaver`.
 - If the server is not reachable, go on without it. `palaver serve` starts it.
 """
 
-SKILL = f"---\nname: palaver\ndescription: {DESCRIPTION}\n---\n\n{MARK}\n\n{BODY}"
+SKILL = f"---\nname: palaver\ndescription: {DESCRIPTION}\n---\n\n<!-- {MARK} -->\n\n{BODY}"
 
 COMMANDS = {
     "catchup": (

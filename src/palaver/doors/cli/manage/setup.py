@@ -247,6 +247,8 @@ def _make(plan: Plan, record: files.Record, *, remove: bool, dry_run: bool, secr
         try:
             if not dry_run:
                 changes.make(change, record)
+            if change.before == change.after:
+                continue  # only the record was changed
             done = {"file": str(change.path), "what": change.what, "action": _action(change)}
             result.files.append(done | ({"diff": "\n".join(diff_of(change, secrets))} if dry_run else {}))
         except (OSError, PalaverError) as problem:
@@ -285,6 +287,8 @@ def _show_plans(plans: list[Plan], *, remove: bool, dry_run: bool, secrets: list
         is_done = not plan.changes and not plan.kept and not plan.problems and not plan.notes
         output.say(output.bold(plan.client.title) + (": nothing to change" if is_done else ""))
         for change in plan.changes:
+            if change.before == change.after:
+                continue
             output.say(f"  {_action(change)} {change.path}" + (f" ({', '.join(change.what)})" if change.what else ""))
             if dry_run:
                 for line in diff_of(change, secrets):

@@ -1,0 +1,138 @@
+// @ts-check
+// Written by 'palaver setup'. It is replaced when setup runs again.
+//
+// palaver in opencode: a session gets a briefing, each prompt gets the messages to the agent, and the session is
+// recorded when it is compacted or ends. All of it is done by 'palaver hook'. Whatever goes wrong there, opencode goes
+// on without it; 'palaver doctor' shows the last problem.
+
+import { spawn } from "node:child_process";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+
+const COMMAND = "palaver";
+/** @type {string[]} */
+const OPTIONS = [];
+const MILLISECONDS = 5000;
+
+/**
+ * Run 'palaver hook'. The answer is the text for the model, or "".
+ * @param {string} event
+ * @param {object} told
+ * @returns {Promise<string>}
+ */
+function ask(event, told) {
+  return new Promise((done) => {
+    const child = spawn(COMMAND, ["hook", event, "--client", "opencode", ...OPTIONS], {
+      stdio: ["pipe", "pipe", "ignore"],
+    });
+    let said = "";
+    const timer = setTimeout(() => child.kill("SIGKILL"), MILLISECONDS);
+    const end = () => {
+      clearTimeout(timer);
+      try {
+        done(JSON.parse(said).text || "");
+      } catch {
+        done("");
+      }
+    };
+    child.on("error", end);
+    child.on("close", end);
+    child.stdin.on("error", () => {});
+    child.stdout.on("data", (part) => {
+      said += part;
+    });
+    child.stdin.end(JSON.stringify(told));
+  });
+}
+
+/**
+ * A hook that never fails.
+ * @param {(input: any, output: any) => Promise<void>} hook
+ */
+const safe = (hook) => async (/** @type {any} */ input, /** @type {any} */ output) => {
+  try {
+    await hook(input, output);
+  } catch {
+    // opencode must go on
+  }
+};
+
+/** @param {any} input */
+export const PalaverPlugin = async ({ client, directory }) => {
+  const data = join(process.env.XDG_DATA_HOME || join(homedir(), ".local", "share"), "opencode");
+  const database = resolve(data, process.env.OPENCODE_DB || "opencode.db");
+  const created = new Set();
+  /** The sessions that work in this process, with the agent and model of the last prompt. Those of subagents are null. */
+  const sessions = new Map();
+  /** Sessions whose summary is being written. */
+  const compacting = new Set();
+  /** The briefings of compacted sessions that no prompt has carried yet. */
+  const briefings = new Map();
+
+  const tell = (/** @type {string} */ event, /** @type {string} */ id, more = {}) =>
+    ask(event, { session_id: id, cwd: directory, transcript_path: database, ...more });
+
+  const brief = (/** @type {string} */ id) => {
+    if (sessions.get(id) && !briefings.has(id)) briefings.set(id, tell("session-start", id, { source: "compact" }));
+  };
+
+  const end = async (/** @type {string} */ id) => {
+    const isOurs = sessions.get(id);
+    sessions.delete(id);
+    if (isOurs) await tell("session-end", id);
+  };
+
+  return {
+    event: safe(async ({ event }) => {
+      const id = event.properties?.sessionID || event.properties?.info?.id;
+      if (event.type === "session.created") created.add(id);
+      if (event.type === "session.compacted") brief(id);
+      if (event.type === "session.deleted") await end(id);
+    }),
+
+    "chat.message": safe(async ({ sessionID: id }, { message, parts }) => {
+      const typed = parts.filter((/** @type {any} */ part) => part.type === "text" && !part.synthetic);
+      if (!typed.length) return;
+      const isNew = !sessions.has(id);
+      if (isNew && (await client.session.get({ path: { id } })).data?.parentID) sessions.set(id, null);
+      if (sessions.get(id) === null) return;
+      sessions.set(id, { agent: message.agent, model: message.model });
+      const texts = [];
+      if (isNew) texts.push(await tell("session-start", id, { source: created.has(id) ? "startup" : "resume" }));
+      texts.push(await briefings.get(id));
+      briefings.delete(id);
+      const prompt = typed.map((/** @type {any} */ part) => part.text).join("\n");
+      texts.push(await tell("prompt", id, { prompt }));
+      const text = texts.filter(Boolean).join("\n\n");
+      const last = parts[parts.length - 1]; // parts are sorted by their ids
+      if (text)
+        parts.push({ ...typed[0], id: `${last.id}p`, text, synthetic: true, time: undefined, metadata: undefined });
+    }),
+
+    // opencode goes on when a prompt was added before its answer is complete.
+    "experimental.text.complete": safe(async ({ sessionID: id }) => {
+      if (compacting.delete(id) || !sessions.get(id)) return;
+      const text = await tell("stop", id);
+      if (!text) return;
+      const parts = [{ type: "text", text, synthetic: true }];
+      await client.session.promptAsync({ path: { id }, body: { ...sessions.get(id), parts } });
+    }),
+
+    "experimental.session.compacting": safe(async ({ sessionID: id }, { context }) => {
+      compacting.add(id);
+      const text = await tell("pre-compact", id);
+      if (text) context.push(text);
+    }),
+
+    "experimental.compaction.autocontinue": safe(async ({ sessionID: id }) => brief(id)),
+
+    "experimental.chat.system.transform": safe(async ({ sessionID: id }, { system }) => {
+      const text = await briefings.get(id);
+      if (text) system.push(text);
+    }),
+
+    dispose: safe(async () => {
+      await Promise.all([...sessions.keys()].map(end));
+    }),
+  };
+};
