@@ -61,7 +61,13 @@ def environment(home: Path, **env: Any) -> dict[str, str]:
     """The environment of a palaver process: nothing of the tester's own settings gets into it."""
     own = ("PALAVER_", "AGENTCHATBUS_")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(own) or k == "PALAVER_MODEL"}  # see conftest.py
-    kept |= {"PALAVER_HOME": str(home), "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": "1"}
+    # Without a home directory a server finds no sessions of the tester to record.
+    kept |= {
+        "HOME": str(home / "nobody"),
+        "PALAVER_HOME": str(home),
+        "PYTHONPATH": str(SOURCE),
+        "PYTHONUNBUFFERED": "1",
+    }
     return kept | {name: str(value) for name, value in env.items()}
 
 

@@ -55,7 +55,7 @@ def demonstration() -> Iterator[str]:
         own = {"PALAVER_HOME": home, "PALAVER_PORT": str(port), "PALAVER_HEARTBEAT_TIMEOUT": "3600"}
         env = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")} | own
         subprocess.run([*PALAVER, "demo"], env=env, check=True)
-        server = subprocess.Popen([*PALAVER, "serve"], env=env, stdout=subprocess.DEVNULL)
+        server = subprocess.Popen([*PALAVER, "serve", "--no-watch"], env=env, stdout=subprocess.DEVNULL)
         try:
             url = f"http://127.0.0.1:{port}"
             until = time.monotonic() + 30

@@ -146,7 +146,10 @@ class Palaver:
         }
         with (home / f"server-{self.port}.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "palaver", "serve"], env=environment, stdout=log, stderr=subprocess.STDOUT
+                [sys.executable, "-m", "palaver", "serve", "--no-watch"],
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
 
     def wait(self) -> None:

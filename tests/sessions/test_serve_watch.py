@@ -1,4 +1,4 @@
-"""`palaver serve --watch`: the server records sessions, and a watch that fails never stops it."""
+"""`palaver serve` records sessions on this machine, and a watch that fails never stops it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.helpers import NO_TLS, PATIENCE, environment, eventually, free_port, palaver_command, word
+import pytest
+from tests.helpers import NO_TLS, PATIENCE, environment, eventually, free_port, palaver_command, started, word
 from tests.importers.samples import TURNS_A_WORD, claude_file, claude_session
 
 SESSION = "11111111-2222-3333-4444-555555555555"
 
 
 @contextmanager
-def serving(home: Path, before: str = "") -> Iterator[httpx.Client]:
+def serving(home: Path, *options: str, before: str = "", **more: str) -> Iterator[httpx.Client]:
     port = free_port()
-    env = environment(home / "palaver", HOME=home, PALAVER_PORT=port, CLAUDE_CONFIG_DIR="", CODEX_HOME="")
+    usual = {"HOME": str(home), "CLAUDE_CONFIG_DIR": "", "CODEX_HOME": "", "PALAVER_PORT": str(port)}
+    env = environment(home / "palaver", **(usual | more))
     with (home / "log").open("wb") as log:
         process = subprocess.Popen(
-            palaver_command("serve", "--watch", before=before),
+            palaver_command("serve", *options, before=before),
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -60,6 +62,8 @@ def test_a_server_records_what_is_there_and_what_comes(tmp_path: Path):
         eventually(lambda: found(api, oak) == TURNS_A_WORD)
         eventually(lambda: ready(api)["watch"]["turns"] == 2 * TURNS_A_WORD)
         assert ready(api)["status"] == "ready"
+    said = (tmp_path / "log").read_text("utf-8")
+    assert f"Records the sessions of coding agents (--no-watch turns it off), from:\n  {path.parents[1]}\n" in said
 
 
 def test_a_program_that_is_installed_later_is_watched_too(tmp_path: Path):
@@ -95,5 +99,22 @@ def test_a_watch_that_fails_is_logged_and_starts_again(tmp_path: Path):
     assert "failure 2" in log
 
 
-def test_without_the_option_nothing_is_watched(api: httpx.Client):
-    assert "watch" not in api.get("/readyz").json()
+def test_without_watching_nothing_is_recorded_and_nothing_is_said(tmp_path: Path):
+    claude_file(tmp_path / ".claude" / "projects" / "p", SESSION, word())
+    with serving(tmp_path, "--no-watch") as api:
+        assert "watch" not in ready(api)
+    assert "Records the sessions" not in (tmp_path / "log").read_text("utf-8")
+
+
+@pytest.mark.parametrize("more", [{"PALAVER_HOST": "0.0.0.0"}, {"PALAVER_AUTH": "token"}])
+def test_a_server_for_others_records_only_when_asked(tmp_path: Path, more: dict[str, str]):
+    assert started(tmp_path / "palaver", "token", "create", "--human", "ann").returncode == 0
+    with serving(tmp_path, **more) as api:
+        assert "watch" not in ready(api)
+    with serving(tmp_path, "--watch", **more) as api:
+        assert "watch" in ready(api)
+
+
+def test_a_user_without_a_home_directory_records_nothing(tmp_path: Path):
+    with serving(tmp_path, HOME=str(tmp_path / "none")) as api:
+        assert "watch" not in ready(api)

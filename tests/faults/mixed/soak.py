@@ -97,7 +97,7 @@ def running_server(soak: Soak, home: Path) -> Iterator[Server]:
         if soak.model:
             env["PALAVER_MODEL"] = soak.model
         with log.open("wb") as out:
-            command = [sys.executable, "-m", "palaver", "serve"]
+            command = [sys.executable, "-m", "palaver", "serve", "--no-watch"]
             process = subprocess.Popen(command, env=env, cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         server = Server(home, f"http://127.0.0.1:{port}", port, env, process, log)
         try:

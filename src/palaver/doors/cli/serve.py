@@ -11,7 +11,7 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,6 +63,10 @@ def settings_options(*names: str) -> Callable[[click.Command], click.Command]:
 
 
 ONLY_STDIO = ("agent",)
+WATCH_HELP = (
+    "Record the sessions of the coding agents on this machine, as 'palaver watch' does. [default: on this machine without"
+    " tokens]"
+)
 M_ARENA_MAX = -8
 """The number of this option in malloc.h of glibc."""
 # Every user of the machine can see command lines, so the key is not an option.
@@ -73,13 +77,15 @@ EVERY_SETTING = [setting.name for setting in dataclasses.fields(Settings) if set
 @options.add(*options.DATA)
 @settings_options(*(name for name in EVERY_SETTING if name not in ONLY_STDIO))
 @click.command()
-@click.option("--watch", is_flag=True, help="Also record the sessions of coding agents, as 'palaver watch' does.")
+@click.option("--watch/--no-watch", default=None, help=WATCH_HELP)
 @click.pass_obj
-def serve(target: options.Target, /, watch: bool, **flags: Any) -> None:
+def serve(target: options.Target, /, watch: bool | None, **flags: Any) -> None:
     """Run the server: console, REST, events and MCP on one port.
 
     By default it listens only on this machine, and every user of the machine has access. Any other address needs
     tokens: create one first with 'palaver token create'.
+
+    Without tokens it also records the sessions of the coding agents on this machine. --no-watch turns that off.
     """
     settings = target.settings(**flags)
     limit_memory_arenas()
@@ -90,12 +96,19 @@ def serve(target: options.Target, /, watch: bool, **flags: Any) -> None:
     toolsets.select_tools(settings.toolsets)  # report unknown names now
     rate_limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.select_tools(("all",))})
 
-    places = []
-    if watch:
+    places: list[Path] = []
+    if watch or (watch is None and settings.is_loopback and not settings.needs_token and _has_home()):
         from palaver.operations.sessions.watch import default_folders
 
         places = default_folders()
-    run_server(settings, output.styled(banner(settings)), places)
+    run_server(settings, output.styled(banner(settings, places)), places)
+
+
+def _has_home() -> bool:
+    """Whether the user has a home directory. Users that only run services often have none."""
+    with suppress(RuntimeError):
+        return os.access(os.environ.get("HOME") or Path.home(), os.R_OK | os.X_OK)
+    return False
 
 
 def limit_memory_arenas() -> None:
@@ -109,8 +122,8 @@ def limit_memory_arenas() -> None:
             ctypes.CDLL(None).mallopt(M_ARENA_MAX, 2)
 
 
-def banner(settings: Settings) -> str:
-    """The start message: URLs of the server and how to connect agents."""
+def banner(settings: Settings, recorded: Sequence[Path] = ()) -> str:
+    """The start message: URLs of the server, how to connect agents, and the folders whose sessions are recorded."""
     url = settings.base_url
     mcp = f"{url}/mcp?tools=core"
     header = {"headers": {"Authorization": "Bearer plv_…"}} if settings.needs_token else {}
@@ -136,6 +149,13 @@ def banner(settings: Settings) -> str:
         f"  stdio        {shlex.join(stdio_command(settings))}",
         "",
     ]
+    if recorded:
+        there = [str(place) for place in recorded if os.path.exists(place)]
+        lines += ["Records the sessions of coding agents (--no-watch turns it off), from:"]
+        lines += [
+            f"  {place}" for place in there or ["no folder yet; those of Claude Code, Codex and others, once made"]
+        ]
+        lines += [""]
     if settings.needs_token:
         lines += ["Clients need a token: palaver token create --agent NAME", ""]
     return "\n".join([*lines, "Stop with Ctrl-C."])

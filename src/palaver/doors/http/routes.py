@@ -89,7 +89,7 @@ async def _ready(request: Request) -> Response:
     """Readiness: MCP is loaded, the database can be read and written, and a quick look finds no missing data.
 
     `degraded` (200): data is missing, but requests are answered. `unavailable` (503): send no requests here. `watch` is
-    the state of `palaver serve --watch`: starting, reading, following or failed, and how many turns it has recorded.
+    the state of the watch of session files: starting, reading, following or failed, and how many turns it has recorded.
     """
     app: App = request.app.state.app
     watch = {"watch": app.watch} if app.watch else {}

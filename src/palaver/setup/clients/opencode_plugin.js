@@ -1,4 +1,3 @@
-// @ts-check
 // Written by 'palaver setup'. It is replaced when setup runs again.
 //
 // palaver in opencode: a session gets a briefing, each prompt gets the messages to the agent, and the session is

@@ -46,7 +46,7 @@ def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
     given = target.flags | flags
     settings = load(given)
     environment = background_service.service_environment(given)
-    command = [*background_service.palaver_command(), "serve", *([] if no_watch else ["--watch"])]
+    command = [*background_service.palaver_command(), "serve", "--no-watch" if no_watch else "--watch"]
     if why := manager.why_unavailable():
         make_folder(settings.data)
         log = settings.data.absolute() / "server.log"
