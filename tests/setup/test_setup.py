@@ -699,3 +699,91 @@ def test_a_broken_block_is_refused(desk: Desk, folder: Path):
     done = desk.setup("--agents-md")
     assert done.returncode == 2
     assert "Correct it by hand" in done.stderr
+
+
+# The port of the server
+
+
+def test_setup_before_the_server_runs_writes_the_port_of_the_settings(desk: Desk):
+    (desk.home / ".cursor").mkdir()
+    desk.palaver.mkdir()
+    (desk.palaver / "palaver.toml").write_text("port = 41234\n", "utf-8")
+    ok(desk.setup("cursor", PALAVER_PORT=""))
+    assert desk.json(".cursor/mcp.json")["mcpServers"]["palaver"]["url"] == "http://127.0.0.1:41234/mcp?tools=core"
+
+
+def test_a_server_with_another_port_than_its_clients_says_so(desk: Desk):
+    (desk.home / ".cursor").mkdir()
+    said = ok(desk.setup("cursor"))
+    assert "Clients look for it at http://127.0.0.1:1/mcp?tools=core. If it gets another port, run setup again." in said
+    with start_server(desk.palaver) as server:
+        assert "Clients were set up for port 1. Run 'palaver setup' again while this server runs." in server.said()
+        ok(desk.setup("cursor"))
+    with start_server(desk.palaver, port=server.port) as again:
+        assert again.said().count("Clients were set up") == 1, "only the first time"
+
+
+def test_doctor_and_config_look_at_the_running_server(desk: Desk):
+    port = free_port()
+    with start_server(desk.palaver, port=port):
+        env = {"HOME": str(desk.home), "PATH": "", "PALAVER_PORT": ""}
+        assert f"answers at http://127.0.0.1:{port}" in started(desk.palaver, "doctor", **env).stdout
+        rows = json.loads(ok(started(desk.palaver, "config", "--json", **env)))
+    rows = rows if isinstance(rows, list) else rows["rows"]
+    assert [(row["value"], row["from"]) for row in rows if row["setting"] == "port"] == [(port, "running server")]
+
+
+# Removal
+
+
+def test_removal_reaches_the_folder_that_a_variable_named_at_set_up(desk: Desk):
+    elsewhere = desk.home / "codex of work"
+    config = desk.put("codex of work/config.toml", 'model = "x"\n')
+    ok(desk.setup("codex", CODEX_HOME=str(elsewhere)))
+    config.write_text(config.read_text("utf-8") + '\n[projects."/src"]\ntrust_level = "trusted"\n', "utf-8")
+    said = ok(desk.setup("--remove", "codex"))
+    assert f"change {config}" in said
+    assert "palaver" not in config.read_text("utf-8")
+    assert 'trust_level = "trusted"' in config.read_text("utf-8")
+    assert sorted(path.name for path in elsewhere.iterdir()) == ["config.toml", "config.toml.palaver-backup"]
+
+
+def test_removal_says_where_it_found_nothing(desk: Desk):
+    (desk.home / ".cursor").mkdir()
+    said = ok(desk.setup("--remove", "cursor"))
+    assert f"palaver was not found in {desk.home}/.cursor/mcp.json" in said
+    assert "Removed" not in said
+
+
+def test_removal_does_not_claim_what_a_person_did(desk: Desk):
+    (desk.home / ".cursor").mkdir()
+    ok(desk.setup("cursor", "--no-hooks", "--no-skill"))
+    desk.put(".cursor/mcp.json", '{"mcpServers": {"other": {"url": "http://x"}}}')
+    said = ok(desk.setup("--remove", "cursor"))
+    assert f"{desk.home}/.cursor/mcp.json has no entry of palaver any more." in said
+    assert "Removed" not in said
+    assert not (desk.palaver / "setup.json").exists()
+
+
+# The plugin of opencode
+
+
+def test_a_plugin_that_a_person_changed_is_kept(desk: Desk):
+    (desk.home / ".config/opencode").mkdir(parents=True)
+    ok(desk.setup("opencode"))
+    plugin = desk.home / ".config/opencode/plugins/palaver.js"
+    assert str(desk.palaver) in plugin.read_text("utf-8")
+    plugin.write_text(plugin.read_text("utf-8") + "// mine\n", "utf-8")
+    for option in ((), ("--remove",)):
+        said = ok(desk.setup("opencode", *option))
+        assert f"kept: {plugin} was changed by a person. Use --force" in said
+        assert plugin.read_text("utf-8").endswith("// mine\n")
+    ok(desk.setup("opencode", "--remove", "--force"))
+    assert not plugin.exists()
+
+
+def test_the_npm_settings_of_a_person_are_left_alone(desk: Desk):
+    npm = desk.put(".config/opencode/.npmrc", "registry=http://localhost:1/\n")
+    ok(desk.setup("opencode"))
+    ok(desk.setup("opencode", "--remove", "--force"))
+    assert npm.read_text("utf-8") == "registry=http://localhost:1/\n"

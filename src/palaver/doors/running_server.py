@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from palaver.settings import Settings
 from palaver.synced_files import make_folder
@@ -62,6 +63,12 @@ def _write_note(path: Path, settings: Settings) -> int:
 
 def running_server(settings: Settings) -> str | None:
     """The URL of a live server on the same data, if there is one."""
+    note = running_note(settings)
+    return str(note["url"]) if note else None
+
+
+def running_note(settings: Settings) -> dict[str, Any] | None:
+    """The url, host and port of a live server on the same data, if there is one."""
     try:
         file = os.open(settings.data / NAME, os.O_RDONLY)
     except OSError:
@@ -70,8 +77,8 @@ def running_server(settings: Settings) -> str | None:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return None  # no server holds the lock
     except BlockingIOError:
-        note = json.loads(os.read(file, 65_536))
-        return str(note["url"]) if note["data"] == _data(settings) else None
+        note: dict[str, Any] = json.loads(os.read(file, 65_536))
+        return note if note["data"] == _data(settings) else None
     finally:
         os.close(file)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -23,7 +24,7 @@ from palaver.doors.cli import options, output
 from palaver.doors.cli.ask import no_collection
 from palaver.errors import Unauthorized
 from palaver.model.projects import project_of
-from palaver.settings import Settings, load, parse_flags
+from palaver.settings import LOOPBACK, Settings, load, parse_flags
 
 if TYPE_CHECKING:
     from palaver.app import App
@@ -64,8 +65,8 @@ def settings_options(*names: str) -> Callable[[click.Command], click.Command]:
 
 ONLY_STDIO = ("agent",)
 WATCH_HELP = (
-    "Record the sessions of the coding agents on this machine, as 'palaver watch' does. [default: on this machine without"
-    " tokens]"
+    "Record the sessions of the coding agents on this machine, as 'palaver watch' does. "
+    "[default: on this machine without tokens]"
 )
 M_ARENA_MAX = -8
 """The number of this option in malloc.h of glibc."""
@@ -150,15 +151,24 @@ def banner(settings: Settings, recorded: Sequence[Path] = ()) -> str:
         "",
     ]
     if recorded:
-        there = [str(place) for place in recorded if os.path.exists(place)]
+        there = [f"  {place}" for place in recorded if os.path.exists(place)]
         lines += ["Records the sessions of coding agents (--no-watch turns it off), from:"]
-        lines += [
-            f"  {place}" for place in there or ["no folder yet; those of Claude Code, Codex and others, once made"]
-        ]
-        lines += [""]
+        lines += [*(there or ["  no folder yet, but each one that a coding agent makes"]), ""]
+    if ports := client_ports(settings.data) - {settings.port}:
+        lines += [f"Clients were set up for port {min(ports)}. Run 'palaver setup' again while this server runs.", ""]
     if settings.needs_token:
         lines += ["Clients need a token: palaver token create --agent NAME", ""]
     return "\n".join([*lines, "Stop with Ctrl-C."])
+
+
+def client_ports(home: Path) -> set[int]:
+    """The ports of servers on this machine that 'palaver setup' gave to clients."""
+    from palaver.setup.changes import URLS
+    from palaver.setup.files import Record
+
+    values = [entry["value"] for written in Record(home).files.values() for entry in written.entries]
+    urls = [urlsplit(value[name]) for value in values for name in URLS if isinstance(value, dict) and name in value]
+    return {url.port or 80 for url in urls if url.hostname in LOOPBACK}
 
 
 def stdio_command(settings: Settings) -> list[str]:

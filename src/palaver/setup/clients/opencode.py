@@ -12,17 +12,16 @@ from typing import Any
 from palaver.setup.client import NAME, Client, Edit, Machine, Member, Options, Server, skill
 from palaver.setup.texts import MARK
 
-
 NO_RETRIES = f"# {MARK}\nfetch-retries=0\n"
-"""Before opencode loads a plugin, it waits for an npm package of its own. Without this it waits for 70 seconds where npm
-cannot be reached, at each start (https://github.com/anomalyco/opencode/issues/47212)."""
+"""Before opencode loads a plugin, it waits for an npm package of its own. Without this, it waits for 70 seconds at each
+start where npm cannot be reached (https://github.com/anomalyco/opencode/issues/47212)."""
 
 
 def plugin(server: Server) -> str:
     """The plugin, with the path of this installation."""
     text = (files("palaver.setup.clients") / "opencode_plugin.js").read_text("utf-8")
-    text = text.replace('COMMAND = "palaver"', f"COMMAND = {json.dumps(server.command)}")
-    return text.replace("OPTIONS = []", f"OPTIONS = {json.dumps(server.data_options)}")
+    text = text.replace('COMMAND = "palaver"', f"COMMAND = {json.dumps(server.command, ensure_ascii=False)}")
+    return text.replace("OPTIONS = []", f"OPTIONS = {json.dumps(server.data_options, ensure_ascii=False)}")
 
 
 def is_installed(machine: Machine) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from palaver.doors.cli import options, output
+from palaver.doors.running_server import running_note
 from palaver.settings import Settings, given_settings
 
 
@@ -19,10 +20,15 @@ from palaver.settings import Settings, given_settings
 def config(target: options.Target) -> None:
     """Show every setting: its value, its origin and its meaning.
 
-    An option overrides the environment. The environment overrides palaver.toml in PALAVER_HOME.
+    An option overrides the environment. The environment overrides palaver.toml in PALAVER_HOME. If a server runs on the
+    same data with another host or port, these are shown.
     """
-    target.settings()  # reports invalid settings, and a file in the wrong place
+    settings = target.settings()  # reports invalid settings, and a file in the wrong place
     given = given_settings(target.flags)
+    running = running_note(settings) or {}
+    for name in ("host", "port"):
+        if running.get(name, getattr(settings, name)) != getattr(settings, name):
+            given[name] = running[name], "running server"
     default = Settings()
     rows = []
     for field in fields(Settings):

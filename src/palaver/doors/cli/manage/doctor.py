@@ -17,6 +17,7 @@ import click
 
 from palaver import __version__
 from palaver.doors.cli import options, output
+from palaver.doors.running_server import client_settings
 from palaver.errors import PalaverError
 from palaver.hook import PROBLEM_FILE
 from palaver.model.times import iso, now
@@ -256,6 +257,7 @@ async def _server(settings: Settings) -> Finding:
 
     import httpx2
 
+    settings = client_settings(settings)
     # Plain HTTP needs no certificates, and loading them takes a while.
     verify = True if settings.base_url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

@@ -129,7 +129,9 @@ def setup(
         results = [_make(plan, record, remove=remove, dry_run=dry_run, secrets=[server.token]) for plan in shown]
         if not dry_run:
             _keep_connection(settings.data, connection, record, remove=remove)
-    failed = any(result.problems for result in results) or (bool(chosen) and not any(p.is_installed for p in shown))
+    failed = any(result.problems for result in results) or (
+        bool(chosen) and not any(plan.is_installed or plan.changes for plan in shown)
+    )
     if not is_table:
         answer = {"clients": [vars(result) for result in results], "server": server.url, "notes": remarks}
         output.show(answer, target.format, rows="clients")
@@ -228,6 +230,8 @@ def _about_server(server: Server) -> Iterator[str]:
         greeting, _ = ask_http(server.url, server.headers.get("headers", {}))
     except HandshakeError as problem:
         yield f"The server does not answer yet. {problem}"
+        if not server.is_remote:
+            yield f"Clients look for it at {server.url}. If it gets another port, run setup again."
         return
     about = greeting.get("serverInfo") or {}
     if about.get("name") != "palaver":
