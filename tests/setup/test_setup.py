@@ -20,10 +20,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers import environment, free_port, palaver_command, start_server, started
+from tests.helpers import environment, free_port, palaver_command, start_server, started, started_with
 from tests.setup.test_jsonc import documents
 
 from palaver import __version__
+from palaver.doors.cli import recording_problem
 from palaver.setup import changes, files, jsonc, toml_text
 from palaver.setup.client import Machine, Options, Server, hook_command
 from palaver.setup.clients import CLIENTS
@@ -787,3 +788,47 @@ def test_the_npm_settings_of_a_person_are_left_alone(desk: Desk):
     ok(desk.setup("opencode"))
     ok(desk.setup("opencode", "--remove", "--force"))
     assert npm.read_text("utf-8") == "registry=http://localhost:1/\n"
+
+
+# Recording
+
+
+def test_a_check_records_a_probe_session_and_deletes_it(desk: Desk):
+    (desk.home / ".cursor").mkdir()
+    recording_problem.note(desk.palaver, "It was refused.", "/a/session.jsonl")
+    env = {"HOME": str(desk.home), "PATH": ""}
+    with start_server(desk.palaver) as server:
+        ok(desk.setup("cursor"))
+        before = started(desk.palaver, "doctor", **env)
+        assert before.returncode == 1
+        assert "✗ recording: /a/session.jsonl could not be recorded at " in before.stdout
+        assert "✓ Recording: a probe session was recorded, found and deleted" in ok(desk.setup("--check", "cursor"))
+        assert "recording:" not in ok(started(desk.palaver, "doctor", **env))
+        with server.client() as api:
+            assert api.get("/api/v1/sessions").json()["sessions"] == []
+
+
+def test_an_address_on_this_machine_decides_the_server_too(desk: Desk, tmp_path: Path):
+    (desk.home / ".cursor").mkdir()
+    with start_server(tmp_path / "team", PALAVER_AUTH="token") as team:
+        token = ok(started_with(team.env, "token", "create", "--human", "ann")).strip()
+        ok(desk.setup("cursor", "--url", team.url, "--token", token))
+        answer = json.loads(ok(desk.setup("--check", "cursor", "--json")))
+        assert answer["recording"] == {"is_well": True, "problem": None}
+        assert not list(desk.palaver.rglob("*.db")), "nothing was written into a database of this machine"
+
+
+def test_a_check_says_why_nothing_can_be_recorded(desk: Desk, tmp_path: Path):
+    (desk.home / ".cursor").mkdir()
+    with start_server(tmp_path / "team", PALAVER_AUTH="token") as team:
+        token = ok(started_with(team.env, "token", "create", "--human", "ann", "--scope", "read")).strip()
+        ok(desk.setup("cursor", "--url", team.url, "--token", token))
+        done = desk.setup("--check", "cursor")
+    assert done.returncode == 1
+    assert "✗ Recording: not possible" in done.stdout
+    assert "write" in done.stdout.partition("Recording")[2]
+    assert token not in done.stdout
+    said = started(desk.palaver, "doctor", HOME=str(desk.home), PATH="").stdout
+    assert "✗ recording: a session could not be recorded at " in said
+    gone = desk.setup("--check", "cursor")
+    assert f"No server answers at {team.url}" in gone.stdout.partition("Recording")[2]

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from palaver import __version__
-from palaver.doors.cli import options, output
+from palaver.doors.cli import options, output, recording_problem
 from palaver.doors.running_server import client_settings
 from palaver.errors import PalaverError
 from palaver.hook import PROBLEM_FILE
@@ -88,6 +88,12 @@ def _hooks(settings: Settings) -> Iterator[Finding]:
         yield Finding("hooks", None, f"last problem at {iso(at)}: {said}", "Is the server running? 'palaver serve'")
 
 
+def _recording(settings: Settings) -> Iterator[Finding]:
+    """The session that could not be recorded last."""
+    if found := recording_problem.read(settings.data):
+        yield Finding("recording", False, found.says, "'palaver setup --check' tries it again.")
+
+
 def _model(settings: Settings) -> Finding:
     """Whether the model of meaning can run."""
     from palaver.search.vectors import background
@@ -108,6 +114,7 @@ async def _examine(target: options.Target, *, repair: bool, discard_missing: boo
     except PalaverError as problem:
         return [*found, Finding("settings", False, problem.message, "Correct or remove it.")]
     found += [Finding("settings", True, "valid"), await asyncio.to_thread(_model, settings), *_hooks(settings)]
+    found += _recording(settings)
     if not settings.database_url:
         found += _directory(settings.data)
     elif settings.database_url.startswith("postgres"):

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import click
 
 from palaver import __version__
-from palaver.doors.cli import options, output
+from palaver.doors.cli import options, output, recording_problem
 from palaver.doors.running_server import client_settings
 from palaver.errors import Invalid, PalaverError
 from palaver.settings import LOOPBACK, Settings
@@ -25,9 +25,11 @@ from palaver.setup.changes import Change, Plan
 from palaver.setup.check import HandshakeError, State, ask_http, check
 from palaver.setup.client import Client, Machine, Options, Server, this_machine
 from palaver.setup.clients import CLIENTS
+from palaver.setup.probe import probe_recording
 from palaver.setup.program import is_temporary, palaver_path
 
 BY_NAME = {client.name: client for client in CLIENTS}
+CHECK_HELP = "Check the clients by a real handshake, record a probe session and delete it, and change nothing."
 CONNECTION = "connection.json"
 """The address and token of a team's server, for `palaver hook` and `palaver watch`."""
 
@@ -69,7 +71,7 @@ class _Clients(click.ParamType[str]):
 @click.option("--force", is_flag=True, help="Also replace entries that a person wrote.")
 @click.option("--dry-run", is_flag=True, help="Show the changes as a diff and make none.")
 @click.option("--remove", is_flag=True, help="Take palaver out of the clients.")
-@click.option("--check", "is_check", is_flag=True, help="Check the clients by a real handshake, and change nothing.")
+@click.option("--check", "is_check", is_flag=True, help=CHECK_HELP)
 @click.option(
     "--agents-md",
     is_flag=False,
@@ -111,7 +113,7 @@ def setup(
     server, remarks, connection = _server(target, settings, url, token, stdio)
     chosen = [BY_NAME[name] for name in dict.fromkeys(clients)]
     if is_check:
-        return _check(target, chosen, machine, server)
+        return _check(target, settings.data, chosen, machine, server, connection)
     is_table = target.format == "table"
     can_ask = is_table and not (yes or dry_run) and sys.stdin.isatty() and output.is_terminal()
     question = "Remove palaver?" if remove else "Make these changes?"
@@ -334,11 +336,31 @@ def _farewell(results: list[Result], remarks: list[str], *, remove: bool, dry_ru
 # Checks
 
 
-def _check(target: options.Target, chosen: list[Client], machine: Machine, server: Server) -> int:
+def _check(
+    target: options.Target,
+    home: Path,
+    chosen: list[Client],
+    machine: Machine,
+    server: Server,
+    connection: dict[str, str] | None,
+) -> int:
     states = [check(client, machine, server, __version__) for client in chosen or CLIENTS]
+    problem = None
+    if any(state.hooks not in ("", "none") for state in states):  # hooks record sessions
+        base = server.url.partition("/mcp?")[0]
+        problem = mask(probe_recording(home, connection, base, server.token), [server.token])
+        if problem:
+            recording_problem.note(home, problem)
+        else:
+            recording_problem.clear(home)
     if target.format == "table":
         for state in states:
             output.say(line_of(state))
+        if problem is not None:
+            says = "not possible" if problem else "a probe session was recorded, found and deleted"
+            output.say(f"{'✗' if problem else '✓'} {output.bold('Recording')}: {says}")
+        if problem:
+            output.say(f"    → {problem}")
     else:
         rows = [
             {
@@ -353,8 +375,9 @@ def _check(target: options.Target, chosen: list[Client], machine: Machine, serve
             }
             for state in states
         ]
-        output.show({"clients": rows}, target.format, rows="clients")
-    failed = any(state.problems for state in states)
+        recording = {} if problem is None else {"recording": {"is_well": not problem, "problem": problem or None}}
+        output.show({"clients": rows, **recording}, target.format, rows="clients")
+    failed = bool(problem) or any(state.problems for state in states)
     return 1 if failed or (chosen and any(state.status != "connected" for state in states)) else 0
 
 
