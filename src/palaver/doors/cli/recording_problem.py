@@ -1,4 +1,4 @@
-"""The last session that could not be recorded. `palaver watch --once` has no terminal, so it notes the problem in a file.
+"""The last session that could not be recorded. `palaver watch --once` has no terminal: it notes the problem in a file.
 
 `palaver doctor` and `palaver setup --check` show it. It is removed when a session is recorded.
 """
