@@ -223,6 +223,14 @@ def test_projects_keep_agents_apart(api: httpx.Client, program: str):
     assert ids["/src/one"] != ids["/src/two"]
 
 
+@pytest.mark.parametrize("folder, project", [("/src/Zoë/项目", "/src/Zoë/项目"), ("$PWD", "")])
+def test_a_header_names_the_folder_of_a_client(api: httpx.Client, program: str, folder: str, project: str):
+    client = Stateless(api, program)
+    client.headers["palaver-folder"] = folder.encode()  # type: ignore[assignment]
+    agent = api.get(f"/api/agents/{connected(client)['agent']['agent_id']}").json()
+    assert (agent["project"] or "") == project
+
+
 def test_a_client_finds_what_was_recorded_of_its_program(api: httpx.Client, program: str):
     """`palaver watch` records under the program's name; the first client of it becomes that agent."""
     turn = {"role": "user", "content": f"recorded {(unique := word())}"}

@@ -135,7 +135,13 @@ def test_all_clients_are_set_up_and_restored_byte_for_byte(full: Desk):
     }
     assert full.json(".claude.json")["mcpServers"]["other"]["url"] == "http://x/"
     codex = tomllib.loads((full.home / ".codex/config.toml").read_text("utf-8"))
-    assert codex["mcp_servers"] == {"other": {"command": "x"}, "palaver": {"url": "http://127.0.0.1:1/mcp?tools=core"}}
+    assert codex["mcp_servers"] == {
+        "other": {"command": "x"},
+        "palaver": {
+            "url": "http://127.0.0.1:1/mcp?tools=core",
+            "env_http_headers": {"Palaver-Folder": "PWD"},
+        },
+    }
     assert full.json(".config/Claude/claude_desktop_config.json")["mcpServers"]["palaver"]["args"][0] == "mcp"
     assert [len(groups) for groups in full.json(".claude/settings.json")["hooks"].values()] == [2, 1, 1, 1, 1]
     assert full.json(".cursor/hooks.json")["hooks"]["stop"][0] == {"command": "./mine.sh"}
@@ -700,6 +706,15 @@ def test_a_broken_block_is_refused(desk: Desk, folder: Path):
     done = desk.setup("--agents-md")
     assert done.returncode == 2
     assert "Correct it by hand" in done.stderr
+
+
+def test_an_entry_of_codex_without_the_folder_gets_it(desk: Desk):
+    config = desk.put(".codex/config.toml", '[mcp_servers.palaver]\nurl = "http://127.0.0.1:1/mcp?tools=core"\n')
+    before = config.read_bytes()
+    ok(desk.setup("codex"))
+    assert tomllib.loads(config.read_text("utf-8"))["mcp_servers"]["palaver"]["env_http_headers"]
+    ok(desk.setup("--remove", "codex"))
+    assert config.read_bytes() == before
 
 
 # The port of the server

@@ -283,6 +283,8 @@ def _differs_only_in_ours(existing: dict[str, Any], wanted: dict[str, Any]) -> b
             same = (one.scheme, one.path, one.query) == (two.scheme, two.path, two.query)
             if same and all(place.hostname in ("127.0.0.1", "localhost", "::1") for place in (one, two)):
                 continue
+        if key == "env_http_headers" and old is None:  # older versions did not write it
+            continue
         if key == "command" and isinstance(old, str) and Path(old).name in ("palaver", "palaver-bus"):
             continue
         return False

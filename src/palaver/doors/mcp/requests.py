@@ -38,7 +38,7 @@ from palaver.settings import Settings
 PROGRESS_SECONDS = 5.0
 AGENT_HEADER = "x-palaver-agent"
 FOLDER_HEADER = "palaver-folder"
-"""The folder or project that the client works in."""
+"""The folder that the client works in. Setup lets Codex send it, as Codex has no roots."""
 RESEARCH_CLIENT = "openai-mcp"
 """Beginning of the client name of ChatGPT connectors, which need the tools search and fetch."""
 INSTRUCTIONS = (
@@ -86,9 +86,10 @@ class McpRequests:
         params = ctx.session.client_params
         info = params.client_info if params else None
         project = self._project
-        if request is not None:  # the project in the URL or in a header, or the first root of the client
-            given = query_of(ctx).get("project") or request.headers.get(FOLDER_HEADER)
-            folder = given or ctx.session._connection.state.get(ROOT, "")
+        if request is not None:  # the project in the URL, the folder in a header, or the first root of the client
+            told = request.headers.get(FOLDER_HEADER, "").encode("latin-1").decode("utf-8", "replace")[:1000]
+            named = query_of(ctx).get("project", "") or (told if told.startswith("/") else "")
+            folder = named or ctx.session._connection.state.get(ROOT, "")
             is_here = self._settings.is_loopback
             project = await asyncio.to_thread(project_of, folder, is_here=is_here) if folder else ""
         client = Client(

@@ -50,7 +50,7 @@ def edits(machine: Machine, server: Server, options: Options) -> list[Edit]:
     if server.use_stdio:
         entry = server.stdio()
     else:
-        entry = {"url": server.url}
+        entry = {"url": server.url, "env_http_headers": {"Palaver-Folder": "PWD"}}
         if server.token:
             entry["http_headers"] = {"Authorization": f"Bearer {server.token}"}
     made = [Edit(folder(machine) / "config.toml", "MCP server", (Member(("mcp_servers", NAME), entry),))]
