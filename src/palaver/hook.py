@@ -258,9 +258,12 @@ def has_recall(folder: str, url: str) -> bool:
     """Whether the project allows evidence in its prompts. A server on this machine looks for itself."""
     if is_local(url):
         return True
+    from pathlib import Path
+
+    from palaver.model.privacy import PrivacyRules
     from palaver.model.project_file import read_project_file
 
-    return read_project_file(folder).has_recall
+    return read_project_file(folder).has_recall and not PrivacyRules(Path(home())).why(folder)
 
 
 def ask(url: str, send: Send, event: str, told: dict[str, Any], until: float) -> dict[str, Any]:

@@ -146,6 +146,9 @@ class Settings:
         Path,
         also=("CONVERSATION_DB", "ORIGIN_CONVERSATION_DB"),
     )
+    private: tuple[str, ...] = setting(
+        (), "Folders and projects that are not recorded, besides those of 'palaver privacy'; comma-separated.", _names
+    )
     recall: bool = setting(False, "Hooks add evidence from memory to each prompt of a coding agent.", _switch)
     sharing: str = setting(
         "person",

@@ -16,7 +16,7 @@ Every line must pass through `read_line` in order, because it counts them. A lin
 another process.
 
 Calls of palaver's own tools and their results are left out (`own_calls`). Keys and tokens in the sessions of agents are
-masked by their kind.
+masked by their kind, and so is what the user put into `<private>…</private>`.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from palaver.model.library import Said as Said
 from palaver.model.library import ToolFacts as ToolFacts
 from palaver.model.requests import MAX_TEXT
 from palaver.model.times import parse
+from palaver.text.private_parts import without_private_parts
 from palaver.text.secrets import masked
 from palaver.text.tool_output import ToolOutput, brief_arguments, first_and_last_lines
 
@@ -160,9 +161,9 @@ def storable_text(value: Any) -> str | None:
 
 
 def masked_text(value: Any) -> str | None:
-    """Text of a session that is not blank, with keys and tokens masked; None for anything else."""
+    """Text of a session that is not blank, without private parts, keys and tokens; None for anything else."""
     text = storable_text(value)
-    return masked(text) if text else None
+    return masked(without_private_parts(text)) if text else None
 
 
 def parse_time(value: Any) -> datetime | None:
@@ -192,7 +193,7 @@ def tool_call(name: Any, arguments: Any, kept: ToolOutput = "full") -> str:
             except (TypeError, ValueError, RecursionError):
                 raise Unreadable("nested too deeply") from None
     shown = name if isinstance(name, str) and name else "?"
-    given = masked(arguments)
+    given = masked(without_private_parts(arguments))
     given = brief_arguments(given, shown) if kept == "short" else truncate(given, LONGEST_CALL)
     return clean(f"[tool {truncate(shown, LONGEST_ID)}] {given}")
 
@@ -208,7 +209,7 @@ def tool_result(value: Any, kept: ToolOutput = "full", *, is_error: bool = False
         return None
     if kept == "none":
         return ""
-    text = masked(value)
+    text = masked(without_private_parts(value))
     text = first_and_last_lines(text) if kept == "short" and not is_error else text
     return clean(truncate(text, LONGEST_RESULT))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palaver.operations import library
-from palaver.operations.admin import applications, overview, sharing, tokens
+from palaver.operations.admin import applications, forget, overview, sharing, tokens
 from palaver.operations.archive import conversations
 from palaver.operations.bus import (
     agents,
@@ -119,4 +119,5 @@ OPERATIONS: tuple[Operation, ...] = (
     sharing.set_sharing,
     tokens.list_workspaces,
     tokens.list_deeds,
+    forget.forget,
 )

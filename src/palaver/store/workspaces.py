@@ -41,6 +41,7 @@ from palaver.store.engines.database import (
 from palaver.store.library import documents
 from palaver.store.search.caller_turns import CallerTurns
 from palaver.store.search.search_sessions import SearchTurns
+from palaver.store.sessions.forgotten import Forgotten
 from palaver.store.sessions.outlines import RecentOutlines
 from palaver.store.sessions.transcripts import Transcripts
 
@@ -94,6 +95,7 @@ class Workspace:
         self.transcripts = Transcripts(settings.data / "sessions" / name)
         self.carrying_over = asyncio.Lock()
         """Held while sessions of earlier versions are filed anew."""
+        self.forgotten = Forgotten(self.transcripts.folder / "forgotten.jsonl")
         self.known_agents: list[Agent] = []
         """The agents of this workspace when the transcripts were compared last, for recording without the database."""
 

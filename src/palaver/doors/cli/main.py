@@ -64,6 +64,8 @@ ADMIN_COMMANDS = {
     "backup": "manage.admin:backup",
     "restore": "manage.admin:restore",
     "purge": "manage.admin:purge",
+    "privacy": "manage.privacy:privacy",
+    "forget": "manage.privacy:forget",
     "doctor": "manage.doctor:doctor",
     "config": "manage.config:config",
     "eval": "manage.eval:evaluate",

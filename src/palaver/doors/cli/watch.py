@@ -27,6 +27,7 @@ from palaver.doors.cli.connection import (
 from palaver.doors.cli.server_turns import ServerTurns
 from palaver.errors import Refused
 from palaver.operations.sessions.local_turns import LocalTurns
+from palaver.operations.sessions.private import privacy_rules
 from palaver.operations.sessions.watch import PROGRAMS, NewTurns, TurnStore, Watch, WatchCounts, default_folders
 from palaver.text.tool_output import CHOICES, ToolOutput
 
@@ -69,7 +70,8 @@ def watch(
     its output. 'none' keeps neither. Calls of palaver's own tools are left out.
 
     Well-known kinds of keys and tokens are masked: '[a GitHub token]' replaces one. So are passwords assigned to a
-    name: DB_PASSWORD=… becomes 'DB_PASSWORD=[a password]'. Other passwords are not recognised.
+    name: DB_PASSWORD=… becomes 'DB_PASSWORD=[a password]'. Other passwords are not recognised. Parts between <private>
+    and </private> are left out, and so are the folders and projects that 'palaver privacy' lists.
     """
     if target.server and target.workspace is not None:
         raise Refused("On a server the token decides the workspace. Remove --workspace or --url.")
@@ -98,7 +100,9 @@ async def _watch(
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with _turn_store(target, token, is_patient=not once) as store:
         progress = Progress(is_shown=not quiet and sys.stderr.isatty())
-        watch = Watch(store, places, agent, tool_output, progress.update)
+        watch = Watch(
+            store, places, agent, tool_output, progress.update, rules=privacy_rules(target.settings(), is_here=True)
+        )
         only_files = once and all(place.is_file() for place in places)
         tally = await watch.read_all(retry=not once, only_files=only_files)
         if not quiet:

@@ -111,7 +111,7 @@ TABLE: tuple[Row, ...] = (
     _row("sharing of sessions", "admin", PEOPLE, "set_sharing"),
     _row("tokens", "admin", PEOPLE, "list_tokens", "create_token", "revoke_token"),
     _row("applications", "read", OWN_APPLICATIONS, "list_applications", "revoke_application"),
-    _row("administration", "admin", EVERYBODY, "list_workspaces", "list_deeds"),
+    _row("administration", "admin", EVERYBODY, "list_workspaces", "list_deeds", "forget"),
 )  # fmt: skip
 
 PERMISSIONS: dict[str, Row] = {name: row for row in TABLE for name in row.operations}

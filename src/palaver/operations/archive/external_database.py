@@ -138,6 +138,7 @@ async def _read_once(here: Workspace, path: Path, follower: _Follower) -> None:
         are_uploads=True,
         messages_at_once=import_batches.MESSAGES_AT_ONCE_BESIDE_POSTS,
         prepare_text=here.prepare_text,
+        forgotten=here.forgotten,
         known=known,
     )
     batches = import_batches.read_batches(request, is_large=is_large)

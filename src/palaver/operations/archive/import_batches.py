@@ -25,11 +25,14 @@ from palaver import child_process
 from palaver.importers.chats import canonical_db
 from palaver.importers.files.discover import ImportSource, Skipped, find_sources
 from palaver.model.library import ImportedPiece
-from palaver.model.project_file import PRIVATE, read_project_file
+from palaver.model.privacy import PrivacyRules
+from palaver.model.project_file import PRIVATE
 from palaver.model.projects import project_of
+from palaver.operations.library.import_items import SHELVES, content_digest
 from palaver.store.engines.database import PrepareText
 from palaver.store.library import archive
 from palaver.store.library.archive import PreparedConversation
+from palaver.store.sessions.forgotten import Forgotten, item_key
 from palaver.text.tool_output import ToolOutput
 
 MESSAGES_AT_ONCE = 2_000
@@ -46,6 +49,7 @@ SWITCH_SECONDS = 0.0005
 COLLECTION_THRESHOLD = 200_000
 NICENESS = 10
 """The priority of an import. The usual one is 0, the lowest 19."""
+FORGOTTEN = "it was forgotten"
 READER = "from palaver.operations.archive.import_batches import send_batches; send_batches()"
 
 
@@ -60,6 +64,9 @@ class ImportRequest:
     tool_output: ToolOutput = "short"
     prepare_text: PrepareText | None = None
     """A part of the work of indexing that the engine wants to be done by the reader."""
+    rules: PrivacyRules = field(default_factory=PrivacyRules)
+    """What is kept out on this machine."""
+    forgotten: Forgotten | None = None
     known: Mapping[str, str] | None = None
     """The fingerprints of the conversations that are stored. With them the paths are databases to follow."""
 
@@ -112,7 +119,7 @@ def batches_of(request: ImportRequest) -> Generator[Batch]:
         total += source.size
         for batch in _conversation_batches(source, request):
             yield replace(batch, bytes_total=total, bytes_read=done + min(source.read, source.size))
-        for batch in _piece_batches(source):
+        for batch in _piece_batches(source, request.forgotten):
             yield replace(batch, bytes_total=total, bytes_read=done + min(source.read, source.size))
         done += source.size
         yield Batch(source.importer, bytes_total=total, bytes_read=done)
@@ -124,10 +131,15 @@ def _conversation_batches(source: ImportSource, request: ImportRequest) -> Itera
         if isinstance(one, Skipped):
             batch.skipped.append(one)
             continue
+        if request.forgotten:
+            before, one = one, request.forgotten.left_of(one)
+            if before.messages and not one.messages:
+                batch.skipped.append(Skipped(one.id, FORGOTTEN))
+                continue
         if request.known and request.known.get(one.id) == archive.fingerprint_of(one):
             batch.unchanged.append(one.id)
             continue
-        if one.project and not request.are_uploads and read_project_file(one.project).is_private:
+        if request.rules.why(one.project):
             batch.skipped.append(Skipped(one.title or one.id, PRIVATE))
             continue
         if one.project:
@@ -141,11 +153,14 @@ def _conversation_batches(source: ImportSource, request: ImportRequest) -> Itera
     yield batch
 
 
-def _piece_batches(source: ImportSource) -> Iterator[Batch]:
+def _piece_batches(source: ImportSource, forgotten: Forgotten | None) -> Iterator[Batch]:
     batch, characters = Batch(source.importer), 0
     for piece in source.pieces():
         if isinstance(piece, Skipped):
             batch.skipped.append(piece)
+            continue
+        if forgotten and forgotten.has(item_key(SHELVES[type(piece.piece)][0], content_digest(piece))):
+            batch.skipped.append(Skipped(piece.origin, FORGOTTEN))
             continue
         batch.pieces.append(piece)
         characters += len(getattr(piece.piece, "content", ""))

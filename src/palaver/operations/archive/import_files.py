@@ -22,6 +22,7 @@ from palaver.operations.archive.giving_way import GivingWay, messages_of
 from palaver.operations.archive.import_batches import Batch, ImportRequest
 from palaver.operations.library import web_fetch
 from palaver.operations.library.import_items import SHELVES, id_of
+from palaver.operations.sessions.private import privacy_rules
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
 from palaver.store.library import archive
@@ -103,7 +104,8 @@ async def import_paths(
     writes = _Writes(here, summary, seen, progress, 1 if are_uploads or dry_run else here.long_changes_at_once)
     is_large = await asyncio.to_thread(import_batches.is_large, paths)
     size = _batch_size(here, has_clients=are_uploads, is_beside_server=is_beside_server)
-    request = ImportRequest(paths, are_uploads, size, tool_output, here.prepare_text)
+    rules = privacy_rules(here.settings, is_here=not are_uploads)
+    request = ImportRequest(paths, are_uploads, size, tool_output, here.prepare_text, rules, here.forgotten)
     batches = import_batches.read_batches(request, is_large=is_large)
     async with here.bulk_writes() if is_large and not dry_run else nullcontext(), aclosing(batches):
         try:

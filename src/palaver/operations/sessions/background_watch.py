@@ -12,6 +12,7 @@ from pathlib import Path
 from palaver.model.people import Caller
 from palaver.model.times import now
 from palaver.operations.sessions.local_turns import LocalTurns
+from palaver.operations.sessions.private import privacy_rules
 from palaver.operations.sessions.watch import Watch, WatchCounts
 from palaver.store.workspaces import Workspace
 
@@ -59,7 +60,7 @@ async def _watch(here: Workspace, places: Sequence[Path], status: WatchStatus) -
             status.turns, status.last_turn_at = earlier + counts.turns, now()
 
     store = LocalTurns(here, Caller(kind="human", name="human"))
-    watch = Watch(store, places, progress=note, is_gentle=True)
+    watch = Watch(store, places, progress=note, rules=privacy_rules(here.settings, is_here=True), is_gentle=True)
     status.state = "reading"
     note(await watch.read_all(retry=True))
     status.state, status.problem = "following", None

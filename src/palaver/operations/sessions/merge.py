@@ -12,11 +12,12 @@ from pydantic import Field
 from palaver.model.library import tool_facts
 from palaver.model.messages import Role
 from palaver.model.people import Caller, program_of
-from palaver.model.requests import Id, Line, NotBlank, Project, Request, Text, Time
+from palaver.model.requests import Id, Line, NotBlank, Project, Request, Time
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now, parse
 from palaver.operations.operation import operation
 from palaver.operations.sessions.owners import recording_owner, v1_route
+from palaver.operations.sessions.private import TurnText, kept_in
 from palaver.operations.sessions.recording import append, take_back
 from palaver.store.engines.database import Reader
 from palaver.store.sessions import followed_files, sessions
@@ -42,8 +43,8 @@ class MergedTurn(Request):
     """Id of the turn. It is the same each time the turn is sent."""
     role: Role
     """user, assistant, system or tool."""
-    content: Annotated[Text, Field(min_length=1)]
-    """Text of the turn."""
+    content: TurnText
+    """Text of the turn. A part in <private>…</private> is not stored."""
     ts: Time
     """Time of the turn."""
     project: Project | None = None
@@ -81,7 +82,7 @@ class MergedTurns:
 async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns) -> MergedTurns:
     """Merge turns into a session. A turn whose id is recorded is not added again, so a request can be repeated.
 
-    Turns from before the deletion of the session are left out.
+    Turns from before the deletion of the session are left out, and so are forgotten turns and private projects.
     """
     project = next((one.project for one in request.turns if one.project), None)
     owner = await recording_owner(workspace, caller, request.agent, request.program, project, request.session)
@@ -116,7 +117,7 @@ async def merge(
     """Add new turns, replace changed ones if `replace`, and remove turns. All that is done already is left out."""
     deleted_at = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).get(session_id)
     wanted: dict[str, Turn] = {}
-    for turn in turns:
+    for turn in await asyncio.to_thread(kept_in, workspace, turns):
         if deleted_at is None or turn.ts > deleted_at:
             wanted.setdefault(turn.id, turn)  # of equal ids the first counts
     recorded, after = await _recorded(workspace, owner, session_id, {*wanted, *removed}, with_texts=replace)

@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import Field
-
-from palaver.errors import PalaverError, Unavailable
+from palaver.errors import PalaverError, Refused, Unavailable
 from palaver.model.answers import OmitsDefaults
 from palaver.model.ids import new_id
 from palaver.model.messages import Role
 from palaver.model.people import Caller
-from palaver.model.requests import Id, NotBlank, Project, Request, Text, Time
+from palaver.model.requests import Id, NotBlank, Project, Request, Time
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now, parse
 from palaver.operations import identity
 from palaver.operations.operation import Tool, operation
 from palaver.operations.sessions.owners import owner_without_database, recording_owner, v1_route
+from palaver.operations.sessions.private import TurnText, privacy_rules
 from palaver.operations.sessions.session_index import catch_up
 from palaver.settings import Settings
 from palaver.store.sessions import sessions
+from palaver.store.sessions.forgotten import turn_key
 from palaver.store.sessions.transcripts import Transcript, Transcripts
 from palaver.store.workspaces import Workspace
 
@@ -39,8 +39,8 @@ _indexing: set[asyncio.Task[None]] = set()
 class Recorded(Request):
     role: Role
     """user, assistant, system or tool."""
-    content: Annotated[Text, Field(min_length=1)]
-    """Text of the turn."""
+    content: TurnText
+    """Text of the turn. A part in <private>…</private> is not stored."""
     ts: Time | None = None
     """Time of the turn. Default: now."""
     id: Annotated[Id, NotBlank] | None = None
@@ -117,6 +117,7 @@ async def record_without_database(settings: Settings, workspace: str, request: R
     owner = await asyncio.to_thread(owner_without_database, transcripts, request.agent)
     if owner is None:
         return None
+    privacy_rules(settings).must_record(request.project)
     turn = _turn_of(owner, request.session, request)
     try:
         await asyncio.to_thread(transcripts.append, owner, request.session, [turn])
@@ -127,6 +128,9 @@ async def record_without_database(settings: Settings, workspace: str, request: R
 
 async def record(workspace: Workspace, owner: Owner, session_id: str, request: Recorded) -> Turn:
     """Record a turn, unless a turn with its id is recorded."""
+    await asyncio.to_thread(privacy_rules(workspace.settings).must_record, request.project)
+    if request.id and workspace.forgotten.has(turn_key(session_id, request.id)):
+        raise Refused("This turn was forgotten ('palaver forget'). It is not recorded again.")
     after = None
     if (turn_id := request.id) and workspace.settings.sessions_index:
         file = workspace.transcripts.of(owner, session_id).path.name

@@ -36,6 +36,7 @@ from palaver.importers.coding_agents.session_files import SessionFiles
 from palaver.importers.files.sqlite_file import Changed, Locked
 from palaver.importers.registry import CHATS, WholeSessions
 from palaver.model.people import program_of
+from palaver.model.privacy import PrivacyRules
 from palaver.model.sessions import Mark, session_path
 from palaver.operations.sessions.merge import MergedTurns
 from palaver.operations.sessions.watched_file import (
@@ -79,6 +80,8 @@ DEBOUNCE_MILLIS = 200
 
 UNKNOWN = "no session of a known kind"
 CLOSED = "cannot be read"
+EVERYTHING = PrivacyRules()
+"""No list of this machine. Folders can still say that they are private."""
 LINK = "linked to a place outside the folder"
 
 
@@ -171,9 +174,11 @@ class Watch:
         tool_output: ToolOutput = "short",
         progress: Callable[[WatchCounts], None] = lambda counts: None,
         *,
+        rules: PrivacyRules = EVERYTHING,
         is_gentle: bool = False,
     ) -> None:
         """`is_gentle`: requests are answered in the same process, and must not wait for long."""
+        self._rules = rules
         self.counts = WatchCounts()
         self._is_gentle = is_gentle
         self._store = store
@@ -374,7 +379,7 @@ class Watch:
         written = datetime.fromtimestamp(file.changed / 1e9, UTC)
         count, session_id = 0, ""
         last: TurnBatch | None = None
-        batches = read_turns(file, reader, progress, start)
+        batches = read_turns(file, reader, progress, start, self._rules)
         coming = asyncio.create_task(asyncio.to_thread(_next, batches))
         while batch := await coming:
             coming = asyncio.create_task(asyncio.to_thread(_next, batches))  # read on while these are written
@@ -409,7 +414,9 @@ class Watch:
         written = datetime.fromtimestamp(file.changed / 1e9, UTC)
         try:
             latest = await asyncio.to_thread(source.last_change, file.item)
-            sessions, skipped = await asyncio.to_thread(read_sessions, file, source, self._tool_output, since)
+            sessions, skipped = await asyncio.to_thread(
+                read_sessions, file, source, self._tool_output, since, self._rules
+            )
         except (Changed, Locked):
             raise Unavailable("another program is writing it") from None
         except (Unreadable, OSError) as problem:
@@ -423,7 +430,7 @@ class Watch:
             known = _facts_of(self._marks.get(session_path(file.key, id)))
             kept = known.get("tool_output", self._tool_output)
             if kept not in read and kept in CHOICES:  # a session keeps the choice that it began with
-                read[kept], _ = await asyncio.to_thread(read_sessions, file, source, kept, since)
+                read[kept], _ = await asyncio.to_thread(read_sessions, file, source, kept, since, self._rules)
             session = read.get(kept, sessions).get(id, session)
             turns = {said.id: digest_of(said) for said in session.said}
             recorded = known.get("turns", {})
@@ -469,7 +476,8 @@ class Watch:
         return [NewTurns(agent, session_id, count)]
 
     async def _move_mark(self, file: WatchedFile, name: str, batch: TurnBatch, before: Mark | None) -> None:
-        mark = file.mark(name, batch.end, orjson.dumps(asdict(batch.progress)).decode())
+        progress = replace(batch.progress, title=None, summaries={})  # a mark has no text of the session
+        mark = file.mark(name, batch.end, orjson.dumps(asdict(progress)).decode())
         renamed = before.path if before and before.path != file.key else None
         await self._keep(mark, renamed)
         self._paths[file.place] = file.key

@@ -18,7 +18,8 @@ from palaver.importers import LineReader, ReadProgress, Said, Unreadable, masked
 from palaver.importers.files import zstd
 from palaver.importers.item import Item, Skipped
 from palaver.importers.registry import CHATS, WholeSessions
-from palaver.model.project_file import PRIVATE, read_project_file
+from palaver.model.privacy import PrivacyRules
+from palaver.model.project_file import PRIVATE
 from palaver.model.projects import project_of
 from palaver.model.sessions import Mark, session_path
 from palaver.text.tool_output import ToolOutput
@@ -160,8 +161,11 @@ class TurnBatch:
     skipped: Counter[str]
 
 
-def read_turns(file: WatchedFile, reader: LineReader, progress: ReadProgress, start: int) -> Iterator[TurnBatch]:
+def read_turns(
+    file: WatchedFile, reader: LineReader, progress: ReadProgress, start: int, rules: PrivacyRules
+) -> Iterator[TurnBatch]:
     """Read a file from an offset on, in batches that fit into memory."""
+    progress.is_private = rules.why(progress.cwd) is not None
     said: list[Said] = []
     skipped: Counter[str] = Counter()
     begun = end = start
@@ -177,7 +181,7 @@ def read_turns(file: WatchedFile, reader: LineReader, progress: ReadProgress, st
             skipped[str(problem)] += 1
         if progress.project is None and progress.cwd:
             progress.project = project_of(progress.cwd)
-            progress.is_private = read_project_file(progress.cwd).is_private
+            progress.is_private = rules.why(progress.cwd) is not None
         if progress.is_private and said:
             skipped[PRIVATE] += len(said)
             said = []
@@ -227,7 +231,7 @@ class WholeSession:
 
 
 def read_sessions(
-    file: WatchedFile, source: WholeSessions, tool_output: ToolOutput, since: int
+    file: WatchedFile, source: WholeSessions, tool_output: ToolOutput, since: int, rules: PrivacyRules
 ) -> tuple[dict[str, WholeSession], Counter[str]]:
     """The sessions of a file by id, and the reasons for which parts were left out. Keys and tokens are masked."""
     sessions: dict[str, WholeSession] = {}
@@ -236,7 +240,7 @@ def read_sessions(
         if isinstance(found, Skipped):
             skipped[found.why] += found.count
             continue
-        if found.project and read_project_file(found.project).is_private:
+        if rules.why(found.project):
             skipped[PRIVATE] += len(found.messages)
             continue
         id = found.id.removeprefix(f"{source.name}:")

@@ -4,6 +4,7 @@
                                         <session>.jsonl    its turns
                                         deleted.jsonl      tombstones of deleted sessions and of turns that
                                                            were taken back
+                         forgotten.jsonl                   tombstones of forgotten turns (`forgotten.py`)
 
 A line is written and synced under a lock that holds across processes. After a crash, the last line may be incomplete.
 The next append ends that line first, and readers skip it.
@@ -14,7 +15,8 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -188,24 +190,49 @@ class Transcripts:
         return count
 
     def set_aside(self, path: Path) -> int:
-        """Move lines that cannot be read into a `.damaged` file. Returns their number.
+        """Move lines that cannot be read into a `.damaged` file. Returns their number."""
 
-        Blanks replace them, so that the offsets of other lines stay the same.
-        """
-        with _locked(path), path.open("rb") as reading:
-            place, moved = 0, 0
+        def move(raw: bytes) -> bool:
+            if _is_sound(raw, path):
+                return False
+            _write_synced(_aside(path), raw.rstrip(b"\n") + b"\n", os.O_APPEND)
+            return True
+
+        return self.erase(path, move)
+
+    def erase(self, path: Path, is_gone: Callable[[bytes], bool]) -> int:
+        """Replace lines by blanks, so that the offsets of other lines stay the same. Returns their number."""
+        with _locked(path), path.open("rb") as reading, path.open("rb+", buffering=0) as writing:
+            place, erased = 0, 0
             for raw in reading:
-                if not _is_sound(raw, path):
-                    _write_synced(_aside(path), raw.rstrip(b"\n") + b"\n", os.O_APPEND)
-                    file = os.open(path, os.O_WRONLY)
-                    try:
-                        os.pwrite(file, b" " * (len(raw) - 1) + b"\n", place)
-                        os.fsync(file)
-                    finally:
-                        os.close(file)
-                    moved += 1
+                if raw.strip() and is_gone(raw):
+                    os.pwrite(writing.fileno(), b" " * (len(raw) - 1) + b"\n", place)
+                    erased += 1
                 place += len(raw)
-            return moved
+            os.fsync(writing.fileno())
+            return erased
+
+    def everything_in(self, transcript: Transcript) -> Iterator[Turn]:
+        """All turns of a file, also those that were taken back."""
+        with suppress(FileNotFoundError), transcript.path.open("rb") as file:
+            for raw in file:
+                if turn := _read(raw, 0, transcript.owner, _Tombstones()).turn:
+                    yield turn
+
+    def forget(self, owner: Owner, session_id: str, turn_ids: AbstractSet[str]) -> None:
+        """Erase the lines of turns, also of those that were taken back."""
+
+        def is_gone(raw: bytes) -> bool:
+            turn = _read(raw, 0, owner, _Tombstones()).turn
+            return turn is not None and turn.id in turn_ids
+
+        path = self.path(owner, session_id)
+        if path.exists():
+            self.erase(path, is_gone)
+
+    def erase_unreadable(self, path: Path, is_wanted: Callable[[str], bool]) -> None:
+        """Erase those of the lines that are no turns whose raw text is wanted."""
+        self.erase(path, lambda raw: not _is_sound(raw, path) and is_wanted(raw.decode("utf-8", "replace")))
 
     # Reading
 
@@ -447,6 +474,12 @@ def _locked(path: Path) -> Iterator[int]:
             return
         finally:
             os.close(file)
+
+
+def append_lines(path: Path, lines: bytes) -> None:
+    """Append lines to a file and sync it, under a lock that holds across processes."""
+    with _locked(path) as file:
+        _write_whole(file, lines)
 
 
 def _write_whole(file: int, lines: bytes) -> None:
