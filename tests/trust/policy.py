@@ -129,6 +129,7 @@ ROUTES: dict[str, Need] = {
     "DELETE /api/applications/{application_id}": "read",
     "GET /api/workspaces": "admin",
     "GET /api/audit": "admin",
+    "POST /api/forget": "admin",
     "GET /api/overview": "read",
     "GET /api/knowledge/context": "read",
     "POST /api/media/fetch": "write",

@@ -78,7 +78,7 @@ def plan_setup(
 def plan_removal(client: Client, machine: Machine, server: Server, record: Record, *, force: bool = False) -> Plan:
     """The changes that take palaver out of a client."""
     plan = Plan(client, client.is_installed(machine))
-    edits = client.edits(machine, server, Options())
+    edits = client.edits(machine, server, Options(keep_history=True))
     known = {edit.path for edit in edits}
     for name, written in record.files.items():  # files that an earlier setup wrote elsewhere
         if written.client == client.name and Path(name) not in known:
@@ -189,9 +189,11 @@ def _add(plan: Plan, format: ModuleType, text: str, entry: Any, written: Written
     _remember_containers(format, text, entry, written)
     match entry:
         case Default():
-            if existing is not None:
+            is_less = entry.is_least and type(existing) is int and 0 < existing < entry.value  # 0 switches a thing off
+            if existing is not None and not is_less:
                 return text
-            _remember(written, entry.path, entry.value)
+            previous = {} if existing is None else {"previous": existing}
+            _remember(written, entry.path, entry.value, **previous)
         case Item():
             return _add_item(format, text, entry)
         case Member() if existing is None:

@@ -120,6 +120,8 @@ class Default:
 
     path: tuple[str, ...]
     value: Any
+    is_least: bool = False
+    """A smaller number is replaced. Removal puts it back."""
 
 
 Entry = Member | Item | Default
@@ -145,6 +147,8 @@ class Edit:
 class Options:
     with_hooks: bool = True
     with_skill: bool = True
+    keep_history: bool = False
+    """Claude Code keeps its sessions for ten years."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ async def _watch(
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with _turn_store(target, token, is_patient=not once) as store:
+    async with turn_store(target, token, is_patient=not once) as store:
         progress = Progress(is_shown=not quiet and sys.stderr.isatty())
         watch = Watch(
             store, places, agent, tool_output, progress.update, rules=privacy_rules(target.settings(), is_here=True)
@@ -106,7 +106,7 @@ async def _watch(
         only_files = once and all(place.is_file() for place in places)
         tally = await watch.read_all(retry=not once, only_files=only_files)
         if not quiet:
-            output.say(_summary(tally, target.format))
+            output.say(summary(tally, target.format))
             if not once and target.format == "table":
                 output.note("Following new turns. Stop with Ctrl-C.")
 
@@ -125,7 +125,7 @@ async def _watch(
 
 
 @contextlib.asynccontextmanager
-async def _turn_store(target: options.Target, token: str | None, *, is_patient: bool) -> AsyncIterator[TurnStore]:
+async def turn_store(target: options.Target, token: str | None, *, is_patient: bool) -> AsyncIterator[TurnStore]:
     if target.server:
         async with server_client(target.server, token) as client:
             home = target.settings().data
@@ -156,7 +156,7 @@ class Progress:
         self._is_shown = not is_over
 
 
-def _summary(tally: WatchCounts, format: str) -> str:
+def summary(tally: WatchCounts, format: str) -> str:
     if format != "table":
         facts = {
             "files": tally.files,

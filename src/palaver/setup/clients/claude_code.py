@@ -9,6 +9,7 @@ from palaver.setup.client import (
     NAME,
     TIMEOUT,
     Client,
+    Default,
     Edit,
     Machine,
     Member,
@@ -26,6 +27,9 @@ EVENTS = {
     "pre-compact": "PreCompact",
     "session-end": "SessionEnd",
 }
+
+KEEP_SESSIONS = Default(("cleanupPeriodDays",), 3_650, is_least=True)
+"""Claude Code deletes sessions after 30 days, unless this setting has another number."""
 
 
 def folder(machine: Machine) -> Path:
@@ -55,6 +59,8 @@ def edits(machine: Machine, server: Server, options: Options) -> list[Edit]:
             lambda _: TIMEOUT,
         )
         made.append(Edit(folder(machine) / "settings.json", "hooks", hooks))
+    if options.keep_history:
+        made.append(Edit(folder(machine) / "settings.json", "sessions are kept", (KEEP_SESSIONS,)))
     if options.with_skill:
         made.append(skill(folder(machine) / "skills"))
     return made

@@ -26,7 +26,7 @@ MOST_SHOWN = 20
 def privacy(target: options.Target, action: Literal["list", "add", "remove"], places: tuple[str, ...]) -> None:
     """List, add or remove folders and projects that are kept out: none of their sessions are recorded.
 
-    A folder is kept out with everything below it. The root of a git repository stands for the project, in all its
+    A folder is kept out with everything below it. The root of a git repository means the project, in all its
     worktrees. A project is an address such as github.com/acme/exporter, or a name. Messages to agents still arrive.
 
     Two other ways: an empty file '.palaver-private' in a folder, or 'private = true' in the palaver.toml of a project.

@@ -17,6 +17,7 @@ import click
 
 from palaver import __version__
 from palaver.doors.cli import options, output, recording_problem
+from palaver.doors.cli.manage.history import record_history
 from palaver.doors.running_server import client_settings
 from palaver.errors import Invalid, PalaverError
 from palaver.settings import LOOPBACK, Settings
@@ -25,6 +26,7 @@ from palaver.setup.changes import Change, Plan
 from palaver.setup.check import HandshakeError, State, ask_http, check
 from palaver.setup.client import Client, Machine, Options, Server, this_machine
 from palaver.setup.clients import CLIENTS
+from palaver.setup.history import about_history
 from palaver.setup.probe import probe_recording
 from palaver.setup.program import is_temporary, palaver_path
 
@@ -67,6 +69,8 @@ class _Clients(click.ParamType[str]):
 @click.option("--stdio", is_flag=True, help="Let clients start 'palaver mcp' instead of connecting to a server.")
 @click.option("--no-hooks", is_flag=True, help="Do not add hooks.")
 @click.option("--no-skill", is_flag=True, help="Do not add the skill.")
+@click.option("--keep-history", is_flag=True, help="Let Claude Code keep its sessions for ten years.")
+@click.option("--no-import", is_flag=True, help="Do not record the sessions that are on this machine already.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--force", is_flag=True, help="Also replace entries that a person wrote.")
 @click.option("--dry-run", is_flag=True, help="Show the changes as a diff and make none.")
@@ -88,6 +92,8 @@ def setup(
     stdio: bool,
     no_hooks: bool,
     no_skill: bool,
+    keep_history: bool,
+    no_import: bool,
     yes: bool,
     force: bool,
     dry_run: bool,
@@ -103,6 +109,9 @@ def setup(
     Comments, order and other settings are kept. The first change of a file leaves a backup beside it. It is safe to
     repeat. 'palaver setup --remove' restores the files.
 
+    Then it records the sessions that are on this machine. Claude Code deletes its own after 30 days; --keep-history
+    changes that.
+
     With --url and --token the clients use a team's server. The token is stored in their settings.
     """
     if agents_md is not None:
@@ -117,9 +126,15 @@ def setup(
     is_table = target.format == "table"
     can_ask = is_table and not (yes or dry_run) and sys.stdin.isatty() and output.is_terminal()
     question = "Remove palaver?" if remove else "Make these changes?"
+    history = "" if remove or (chosen and BY_NAME["claude-code"] not in chosen) else about_history(machine)
+    if can_ask and history and not keep_history:
+        output.say(history)
+        keep_history = click.confirm("Let it keep them for ten years?", default=True)
     with nullcontext() if dry_run else files.lock(settings.data):
         record = files.Record(settings.data)
-        wanted = Wanted(machine, server, Options(not no_hooks, not no_skill), record, remove=remove, force=force)
+        wanted = Wanted(
+            machine, server, Options(not no_hooks, not no_skill, keep_history), record, remove=remove, force=force
+        )
         plans = [wanted.plan(client) for client in chosen or CLIENTS]
         shown = [plan for plan in plans if chosen or plan.is_installed or plan.changes or plan.kept]
         if is_table:
@@ -131,6 +146,12 @@ def setup(
         results = [_make(plan, record, remove=remove, dry_run=dry_run, secrets=[server.token]) for plan in shown]
         if not dry_run:
             _keep_connection(settings.data, connection, record, remove=remove)
+    if history and not keep_history:
+        remarks.append(f"{history} palaver keeps what it recorded. To keep them: palaver setup --keep-history")
+    if not (remove or dry_run or no_import) and (
+        said := record_history(target, server.url.partition("/mcp")[0], connection)
+    ):
+        remarks.append(said)
     failed = any(result.problems for result in results) or (
         bool(chosen) and not any(plan.is_installed or plan.changes for plan in shown)
     )
