@@ -39,6 +39,7 @@ format: setup-dev ## put the code in shape
 
 screenshots: setup-dev ## make the pictures in docs/pictures from the story of palaver demo
 	@$(BIN)/python tools/screenshots.py "$$(tools/ensure-chromium)"
+	@$(BIN)/python tools/record_demo.py
 
 reference: setup-dev ## write docs/reference and integrations from the code
 	@$(BIN)/python tools/reference.py
