@@ -23,6 +23,11 @@ def test_a_file_keeps_out_its_folder_and_everything_below(tmp_path: Path, home: 
     assert rules.why(str(inner.parent))
     assert rules.why(str(inner / "gone")), "a folder that was deleted since"
     assert rules.why(str(tmp_path / "work")) is None
+    (tmp_path / "link").symlink_to(inner)
+    assert rules.why(str(tmp_path / "link"))
+    (tmp_path / "open").mkdir()
+    (inner.parent / "way-out").symlink_to(tmp_path / "open")
+    assert rules.why(str(inner.parent / "way-out"))
     assert PrivacyRules(home, is_here=False).why(str(inner)) is None, "on another machine it is another folder"
 
 

@@ -170,7 +170,7 @@ def test_a_period_is_forgotten_and_can_be_narrowed(api: httpx.Client):
     forget(api, project=project)
     assert turns_of(api, one, "s") == []
     assert len(turns_of(api, two, "s")) == 4
-    for missing in ({}, {"dry_run": True}):
+    for missing in ({}, {"dry_run": True}, {"text": "ab"}):
         assert api.post("/api/forget", json=missing).status_code == 400
     assert api.post("/api/forget", json={"agent": word()}).status_code == 404
 

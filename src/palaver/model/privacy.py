@@ -50,8 +50,11 @@ class PrivacyRules:
         if not place:
             return None
         if self.is_here and os.path.isabs(place):
-            start = Path(os.path.realpath(place))
-            for folder in (start, *start.parents):
+            for folder in dict.fromkeys(
+                folder
+                for path in (Path(os.path.normpath(place)), Path(os.path.realpath(place)))
+                for folder in (path, *path.parents)
+            ):  # as it is named, and as links lead to it
                 if os.path.lexists(folder / FILE):
                     return str(folder / FILE)
             if read_project_file(place).is_private:

@@ -10,9 +10,6 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
-
-from pydantic import Field
 
 from palaver.errors import NotFound, Refused
 from palaver.model.admin.audit import signature
@@ -35,14 +32,15 @@ from palaver.store.sessions.transcripts import Transcripts
 from palaver.store.workspaces import Workspace
 
 MOST_LISTED = 1_000
+SHORTEST_TEXT = 3
 KINDS = {"sessions": "session", "archive": "conversation", "bus": "thread", "chats": "chat"}
 
 
 class Forget(Request):
     session: Id | None = None
     """Id of a session, or of an imported conversation."""
-    text: Annotated[Text, Field(min_length=3)] | None = None
-    """Everything that contains this text, in any case."""
+    text: Text | None = None
+    """Everything that contains this text, in any case. At least 3 characters."""
     since: Date | None = None
     """Everything said at this time or later."""
     until: Date | None = None
@@ -149,6 +147,8 @@ def _wanted(read: Reader, request: Forget) -> Wanted:
     if program:
         of_program = {one.id for one in agents.everyone(read) if program in (one.client, program_of(one.slug))}
         chosen = frozenset(of_program) if chosen is None else chosen & of_program
+    if request.text is not None and len(request.text.strip()) < SHORTEST_TEXT:
+        raise Refused("The text to forget is too short: it needs at least 3 characters.")
     wanted = Wanted(request.text, since, until, request.session, chosen, program, request.project)
     if not wanted.is_narrow and not wanted.is_by_passage:
         raise Refused("Say what to forget: a session, a text, a period (since, until), an agent, program or project.")
