@@ -260,8 +260,8 @@ def _answers(world: World, mcp: Mcp) -> dict[str, str]:
     for name, operation in READ_TOOLS:
         for query in QUERIES if "query" in operation.request.model_fields else ("",):
             if (given := _asked(operation, world, query)) is not None:
-                answer = mcp.ask("tools/call", name=name, arguments=given)
-                text = f"{answer.get('isError')} {answer['content'][0]['text']}"
+                result = mcp.ask("tools/call", name=name, arguments=given)
+                text = f"{result.get('isError')} {result['content'][0]['text']}"
                 found[f"{name} {query}"] = alike(world, text)  # type: ignore[arg-type]
     for operator in ("in", "project", "from"):
         answer = world.agent.api.get("/api/knowledge/complete", params={"operator": operator, "text": ""})

@@ -94,17 +94,16 @@ def _session_scopes(
     readable = [one for one in groups if reach.includes(one.agent_id, one.project)]
     own = {one.agent_id for one in readable if one.agent_id in reach.own}
     workers = {one.agent_id for one in readable if same_project(one.project, reach.project)}
-    mine = scope if reach.is_everything else _of_agents(scope, own)
-    if is_narrowed:
-        if workers:
-            yield in_project if reach.is_everything or reach.others is None else _of_agents(in_project, workers)
-        if own or reach.is_everything:
-            yield replace(mine, without=(*mine.without, *exact))
-    else:
+    if not is_narrowed:
         if own:
-            yield mine
+            yield _of_agents(scope, own)
         if workers - own:
             yield _of_agents(in_project, workers - own)
+        return
+    if workers:
+        yield in_project if reach.is_everything or reach.others is None else _of_agents(in_project, workers)
+    if nowhere := {one.agent_id for one in readable if not one.project}:
+        yield _of_agents(replace(scope, without=(*scope.without, *exact)), nowhere)
 
 
 def _of_agents(scope: Scope, agent_ids: Iterable[str]) -> Scope:
