@@ -152,8 +152,8 @@ class Settings:
     recall: bool = setting(False, "Hooks add evidence from memory to each prompt of a coding agent.", _switch)
     sharing: str = setting(
         "person",
-        "Which sessions agents read, unless the workspace has its own setting: agent (their own), person (also those of "
-        "their owner's agents in the same project) or project (all in the same project).",
+        "Which sessions agents read, unless the workspace has its own setting: agent (their own), person (also those "
+        "of their owner's agents in the same project) or project (all in the same project).",
         _one_of("agent", "person", "project"),
     )
     sessions_index: bool = setting(True, "Index agent sessions for search.", _switch)
