@@ -186,7 +186,7 @@ def test_old_names_of_a_renamed_agent_still_mean_it(server: Server, api: httpx.C
     turn = {"role": "user", "content": f"recorded {(unique := word())}"}
     assert api.post(f"/api/v1/agents/{me['slug']}/sessions/s/messages", json=turn).status_code == 201
     if door == "tool":
-        renamed = mcp.call("agent_rename", name=new)
+        renamed = mcp.call("agent_update", name=new)
     elif door == "rest":
         renamed = api.put(f"/api/agents/{me['slug']}/name", json={"name": new}).json()
     else:

@@ -194,7 +194,6 @@ TOOLS: dict[str, Need] = {
     "agent_heartbeat": "write",
     "agent_list": "read",
     "agent_update": "write",
-    "agent_rename": "write",
     "agent_unregister": "write",
     "template_list": "read",
     "template_get": "read",

@@ -96,7 +96,7 @@ def test_an_agent_is_renamed_by_itself_its_owner_or_an_admin(guarded: Server, pe
     stranger, new = Key(guarded, name=word("stranger")), word("new")
     for other in (stranger, person):
         assert other.api.put(f"/api/agents/{robot.token.name}/name", json={"name": new}).status_code == 403
-    assert robot.mcp.call("agent_rename", name=new)["slug"] == new
+    assert robot.mcp.call("agent_update", name=new)["slug"] == new
     assert admin.api.put(f"/api/agents/{new}/name", json={"name": (last := word("last"))}).status_code == 200
     owned = person.api.post("/api/agents", json={"display_name": word("Mine")}).json()
     assert stranger.api.put(f"/api/agents/{owned['slug']}/name", json={"name": word()}).status_code == 403

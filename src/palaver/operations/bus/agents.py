@@ -217,6 +217,8 @@ def get_agent(read: Reader, caller: Caller, request: OneAgent) -> Agent:
 
 
 class UpdateAgent(AgentCredentials):
+    name: Annotated[Name, NotBlank] | None = None
+    """A new name. Your slug is made from it, and your old names still mean you."""
     display_name: Name | None = None
     """A name for people to see."""
     description: Text | None = None
@@ -229,8 +231,10 @@ class UpdateAgent(AgentCredentials):
 
 @operation(Tool("agent_update"), Route("PUT", "/api/agents/{agent_id}"))
 def update_agent(change: Change, caller: Caller, request: UpdateAgent) -> Agent:
-    """Update your display name, description, tags or skills. Fields you leave out do not change."""
+    """Update your name, description, tags or skills. Fields you leave out do not change."""
     agent = identity.prove_agent(change, caller, request.agent_id, request.token)
+    if request.name:
+        agent = agents.rename(change, agent, request.name, agents.slug_of(request.name))
     if request.display_name not in (None, agent.display_name):
         agents.rename(change, agent, request.display_name or None)
     return agents.update(
@@ -248,7 +252,6 @@ class RenameAgent(AgentCredentials):
 
 
 @operation(
-    Tool("agent_rename", acts=True),
     Route("PUT", "/api/agents/{agent_id}/name"),
     Command("agent rename", takes=("agent_id", "name"), columns=("slug", "display_name")),
 )

@@ -384,7 +384,7 @@ export function fitHeight(textarea) {
   textarea.style.height = `${textarea.scrollHeight}px`;
 }
 
-const programs = () => [...new Set(agents.list.map((agent) => agent.client).filter(Boolean))];
+const programs = () => [...new Set(agents.list.flatMap((agent) => agent.client || []))];
 
 // The server decides which agent of a program is meant.
 function mentionedIds(text) {
