@@ -50,9 +50,11 @@ def edits(machine: Machine, server: Server, options: Options) -> list[Edit]:
     if server.use_stdio:
         entry = server.stdio()
     else:
-        entry = {"url": server.url, "env_http_headers": {"Palaver-Folder": "PWD"}}
+        entry = {"url": server.url}
         if server.token:
             entry["http_headers"] = {"Authorization": f"Bearer {server.token}"}
+        elif not server.is_remote:  # another machine does not know the folders of this one
+            entry["env_http_headers"] = {"Palaver-Folder": "PWD"}
     made = [Edit(folder(machine) / "config.toml", "MCP server", (Member(("mcp_servers", NAME), entry),))]
     if options.with_hooks:
         hooks = grouped_hooks(
