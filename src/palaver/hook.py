@@ -39,6 +39,7 @@ MOST_ANSWER = 400_000
 MOST_PROMPT = 20_000
 DEFAULT_URL = "http://127.0.0.1:39765"
 PROBLEM_FILE = "hook-problem.json"
+RECORDING_PROBLEM_FILE = "recording-problem.json"
 CONNECTION_FILE = "connection.json"
 
 EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
@@ -88,13 +89,17 @@ def answer(event: str, client: str) -> None:
     session = str(given.get("session_id") or given.get("conversation_id") or f"{client}-{os.getppid()}")[:256]
     roots = given.get("workspace_roots")
     folder = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd()
-    url, token = server()
+    url, token, is_here = server()
     if event in ("pre-compact", "session-end") and given.get("transcript_path"):
-        record(str(given["transcript_path"]), url, token)
-    told: dict[str, Any] = {"client": client, "session": session, "project": project(str(folder), url)}
-    if is_local(url):
+        record(str(given["transcript_path"]), "" if is_here else url, token)
+    told: dict[str, Any] = {"client": client, "session": session, "project": str(folder)[:1000]}
+    if is_here:
         told["pid"] = client_process()
-    if event == "prompt" and isinstance(given.get("prompt"), str) and has_recall(str(folder), url):
+    else:
+        told |= {"project": project(str(folder)), "folder": str(folder)[:1000]}
+    if event == "session-start" and (failed := read_file(RECORDING_PROBLEM_FILE)):
+        told["not_recorded"] = str(failed.get("problem"))[:500]
+    if event == "prompt" and isinstance(given.get("prompt"), str) and (is_here or has_recall(str(folder))):
         told["prompt"] = given["prompt"][:MOST_PROMPT].replace("\0", "")
     if isinstance(source := given.get("source") or given.get("trigger"), str):
         told["source"] = source[:60]
@@ -219,18 +224,19 @@ def home() -> str:
     return os.path.join(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "palaver")
 
 
-def server() -> tuple[str, str]:
-    """The URL of the server, and the token for it."""
+def server() -> tuple[str, str, bool]:
+    """The URL of the server, the token for it, and whether it is on this machine. An address that somebody gave may
+    lead to another machine, also one on the loopback: a tunnel."""
     if url := os.environ.get("PALAVER_URL"):
-        return url.rstrip("/"), os.environ.get("PALAVER_TOKEN", "")
+        return url.rstrip("/"), os.environ.get("PALAVER_TOKEN", ""), False
     token = os.environ.get("PALAVER_TOKEN", "")
     if (known := read_file(CONNECTION_FILE)) and known.get("url"):
-        return str(known["url"]).rstrip("/"), token or str(known.get("token") or "")
+        return str(known["url"]).rstrip("/"), token or str(known.get("token") or ""), False
     if (running := read_file("server.json")) and running.get("port"):
         host = str(running.get("host") or "127.0.0.1")
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-        return f"http://{f'[{host}]' if ':' in host else host}:{running['port']}", token
-    return DEFAULT_URL, token
+        return f"http://{f'[{host}]' if ':' in host else host}:{running['port']}", token, True
+    return DEFAULT_URL, token, True
 
 
 def read_file(name: str) -> dict[str, Any] | None:
@@ -241,23 +247,15 @@ def read_file(name: str) -> dict[str, Any] | None:
         return None
 
 
-def is_local(url: str) -> bool:
-    return url.startswith(("http://127.", "http://localhost", "http://[::1]"))
-
-
-def project(folder: str, url: str) -> str:
-    """The folder, or its git repository where the server cannot look for it."""
-    if is_local(url):
-        return folder[:1000]
+def project(folder: str) -> str:
+    """The project of a folder that the server cannot look at."""
     from palaver.model.projects import project_of
 
     return project_of(folder)
 
 
-def has_recall(folder: str, url: str) -> bool:
+def has_recall(folder: str) -> bool:
     """Whether the project allows evidence in its prompts. A server on this machine looks for itself."""
-    if is_local(url):
-        return True
     from pathlib import Path
 
     from palaver.model.privacy import PrivacyRules
@@ -359,13 +357,13 @@ def client_process() -> int:
 
 
 def record(transcript: str, url: str, token: str) -> None:
-    """Record the session now, in a process that outlives this one."""
+    """Record the session now, in a process that outlives this one. Without a URL the server is on this machine."""
     transcript = os.path.abspath(transcript)
     if not os.path.isfile(transcript):
         return
     env = child_process.own_environment()
     os.chdir("/")  # the child must not work in the project
-    if not is_local(url):
+    if url:
         env |= {"PALAVER_URL": url} | ({"PALAVER_TOKEN": token} if token else {})
     quiet = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

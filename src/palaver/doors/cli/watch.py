@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from palaver.doors.cli import options, output
+from palaver.doors.cli import options, output, recording_problem
 from palaver.doors.cli.ask import NotFoundMessage
 from palaver.doors.cli.connection import (
     ServerConnection,
@@ -25,7 +25,7 @@ from palaver.doors.cli.connection import (
     thread_id_of,
 )
 from palaver.doors.cli.server_turns import ServerTurns
-from palaver.errors import Refused
+from palaver.errors import PalaverError, Refused
 from palaver.operations.sessions.local_turns import LocalTurns
 from palaver.operations.sessions.private import privacy_rules
 from palaver.operations.sessions.watch import PROGRAMS, NewTurns, TurnStore, Watch, WatchCounts, default_folders
@@ -82,8 +82,18 @@ def watch(
     if not any(place.exists() for place in places):
         looked = ", ".join(str(place) for place in places)
         raise NotFoundMessage(f"Found no sessions of {PROGRAMS} in {looked}. Give a path: palaver watch PATH")
-    with contextlib.suppress(asyncio.CancelledError):  # stopped by SIGTERM
-        asyncio.run(_watch(target, places, once, agent, tool_output, token or target.token, quiet))
+    is_hook = once and all(place.is_file() for place in places)  # hooks record one file, and nobody sees the output
+    home = target.settings().data
+    try:
+        with contextlib.suppress(asyncio.CancelledError):  # stopped by SIGTERM
+            asyncio.run(_watch(target, places, once, agent, tool_output, token or target.token, quiet))
+    except Exception as problem:
+        if is_hook:
+            said = problem.message if isinstance(problem, PalaverError) else f"{type(problem).__name__}: {problem}"
+            recording_problem.note(home, said, places[0].name)
+        raise
+    if is_hook:
+        recording_problem.clear(home)
 
 
 async def _watch(

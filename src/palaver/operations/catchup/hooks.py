@@ -18,6 +18,7 @@ from palaver.model.project_file import read_project_file
 from palaver.model.requests import Id, Ids, Line, NotBlank, Project, Request, Text, clamp
 from palaver.operations.bus.messages import mark_active
 from palaver.operations.catchup import briefing
+from palaver.operations.catchup.compaction import compaction_briefing
 from palaver.operations.catchup.news import News, collect, item_of
 from palaver.operations.catchup.recall import evidence
 from palaver.operations.client_agents import agent_for
@@ -27,6 +28,7 @@ from palaver.store.bus.deliveries import HookContext, HookSession
 from palaver.store.bus.read_marks import Mention, reader_of
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
+from palaver.text import notable
 from palaver.text.hook_text import GO_ON, NEW_FOR_YOU
 
 Event = Literal["session-start", "prompt", "stop", "pre-compact", "session-end", "confirm"]
@@ -39,6 +41,7 @@ MOST_AT_ONCE = 20
 MESSAGE_LENGTHS = (600, 300, 150, 80)
 """Maximum characters of a message. If not all messages fit with one length, the next is tried."""
 
+NOT_RECORDED = "The last session could not be recorded: {} Tell your user: palaver doctor says more."
 CUT_TEXTS = "Texts that end with … are cut: read them with msg_list."
 READ_MORE = "Read a thread with msg_list, answer with msg_post, search with knowledge_search."
 
@@ -63,6 +66,8 @@ class HookEvent(Request):
     """What the user typed."""
     source: Annotated[Line, Field(max_length=60)] | None = None
     """Why a session starts (startup, resume, clear or compact) or is compacted (auto or manual)."""
+    not_recorded: Annotated[Line, Field(max_length=500)] | None = None
+    """Why the last session of the client could not be recorded."""
     confirmed: Ids | None = None
     """The deliveries of earlier answers whose text was written for the model. Clients that confirm always send it."""
 
@@ -116,7 +121,8 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
     text, delivery = "", None
     if request.event == "session-start" or (request.event == "prompt" and not context.is_briefed):
         # The hook may have had no answer when the session began. Then the first prompt gets the briefing.
-        text, delivery = await _briefing(workspace, caller, agent, context, project)
+        notes = [NOT_RECORDED.format(notable.one_line(request.not_recorded, 200))] if request.not_recorded else []
+        text, delivery = await _briefing(workspace, caller, agent, context, project, notes)
     elif request.event in ("prompt", "stop") and await workspace.read(lambda read: bool(_unseen(read, context, 1))):
         heading = GO_ON if request.event == "stop" else NEW_FOR_YOU
         text, delivery = await workspace.change(lambda change: _new_messages(change, caller, context, heading))
@@ -165,8 +171,19 @@ async def _briefing(
 ) -> tuple[str, str]:
     """What an agent should know when it starts: who it is, what is new, what happened in this project. `notes` come
     before the news. Returns the text and its delivery. Messages in the context, or without room, are not in it."""
-    # Here a compacted session (context.was_compacted) can get another briefing than a new one.
     session = context.session
+
+    def who(change: Change) -> str:
+        has_token = caller.is_authenticated or context.is_briefed
+        return briefing.who_you_are(agent, None if has_token else agents.new_secret(change, agent, session.id))
+
+    if context.was_compacted and (about := await compaction_briefing(workspace, caller, agent, session.id, project)):
+        return await workspace.change(
+            lambda change: (
+                "\n".join([who(change), *notes, about]),
+                deliveries.offer(change, context, is_briefing=True),
+            )
+        )
     found = await workspace.read(
         lambda read: collect(read, caller, session.reader, project=project, without_session=session.id)
     )
@@ -174,10 +191,7 @@ async def _briefing(
     news = replace(found.news, mentions=[item_of(one.topic, one.message) for one in mentions])
 
     def offer(change: Change) -> tuple[str, str]:
-        has_token = caller.is_authenticated or context.is_briefed
-        token = None if has_token else agents.new_secret(change, agent, session.id)
-        before = [briefing.who_you_are(agent, token), READ_MORE, *notes]
-        made = briefing.brief(news, BRIEFING_TOKENS, before=before)
+        made = briefing.brief(news, BRIEFING_TOKENS, before=[who(change), READ_MORE, *notes])
         shown = mentions[len(mentions) - made.shown.get(briefing.FOR_YOU, 0) :]  # the newest ones are shown
         return made.text, deliveries.offer(change, context, shown, is_briefing=True)
 
