@@ -20,10 +20,13 @@ from palaver.store.sessions.sessions import SessionInfo
 from palaver.text import notable
 from palaver.text.hook_text import is_hook_text
 
-MOST_TEXTS = 80
+MOST_TEXTS = 40
 """Only so many of the last texts of a session are read for decisions and open points."""
-MOST_TURNS = 20_000
-"""One answer reads at most this many turns that are not in the cache."""
+MOST_AT_ONCE = 240
+"""One answer reads at most this many texts that are not in the cache, those of the latest sessions. The next one reads
+on: a hook has little time."""
+LONGEST_TEXT = 6_000
+"""Longer texts, such as pasted logs, are read at their beginning and end."""
 MOST_KEPT = 1_000
 MOST_SENTENCES = 20
 HALF_LIFE_DAYS = 14
@@ -75,11 +78,12 @@ _lock = Lock()
 def read_facts(read: Reader, infos: Iterable[SessionInfo]) -> list[SessionFacts]:
     """The facts of these sessions, without the sessions of subagents."""
     found = []
-    left = MOST_TURNS
+    left = MOST_AT_ONCE
     for info in infos:
         with _lock:
             facts = _kept.get(info)
-        if facts is None and (left := left - info.turns) >= 0 and outlines.SUBAGENT not in info.session_id:
+        if facts is None and left > 0 and outlines.SUBAGENT not in info.session_id:
+            left -= min(info.turns, MOST_TEXTS)
             facts = _facts_of(read, info)
             with _lock:
                 _kept[info] = facts
@@ -105,10 +109,13 @@ def _facts_of(read: Reader, info: SessionInfo) -> SessionFacts:
     finished: list[Said] = []
     newer_role = "user"  # what comes after the last turn
     for turn in outlines.said(read, document_id, MOST_TEXTS):
-        found = [(decided, notable.decisions(turn.text)), (finished, notable.finished(turn.text))]
+        text = turn.text
+        if len(text) > LONGEST_TEXT:
+            text = f"{text[: LONGEST_TEXT // 2]}\n{text[-LONGEST_TEXT // 2 :]}"
+        found = [(decided, notable.decisions(text)), (finished, notable.finished(text))]
         if turn.role == "assistant":
             # What does not work in the middle of the work is not what was left open at its end.
-            found.append((left_open, notable.open_points(turn.text, labelled_only=newer_role == "assistant")))
+            found.append((left_open, notable.open_points(text, labelled_only=newer_role == "assistant")))
         for kept, sentences in found:
             kept += [Said(one, turn.ts, turn.position, notable.content_words(one)) for one in sentences]
         newer_role = turn.role
@@ -161,18 +168,26 @@ class OpenPoint:
     is_closed: bool = False
 
 
+def _place(facts: SessionFacts) -> str:
+    """Where a point is the same and a report counts: the project, or the session if it has none."""
+    project = facts.info.project
+    return identity_of(project) if project else f"{facts.info.agent_id}/{facts.info.session_id}"
+
+
 def point_id(facts: SessionFacts, said: Said) -> str:
     """The same for every session of a project that names the same point."""
-    place = identity_of(facts.info.project) if facts.info.project else f"{facts.info.agent_id}/{facts.info.session_id}"
-    return sha256("\n".join([place, *sorted(said.about)]).encode()).hexdigest()[:10]
+    return sha256("\n".join([_place(facts), *sorted(said.about)]).encode()).hexdigest()[:10]
 
 
 def points_of(known: Sequence[SessionFacts], closed_at: Mapping[str, datetime]) -> list[OpenPoint]:
     """The open points of the sessions, the newest first. A later turn in the same project may say that one is done."""
     newest: dict[str, OpenPoint] = {}
+    reports: dict[tuple[str, str], list[tuple[SessionFacts, Said]]] = {}
     for facts in known:
-        place = identity_of(facts.info.project or "")
-        later = [one for one in known if identity_of(one.info.project or "") == place and (place or one is facts)]
+        for said in facts.finished:
+            for word in said.about:
+                reports.setdefault((_place(facts), word), []).append((facts, said))
+    for facts in known:
         for said in facts.left_open:
             id = point_id(facts, said)
             if id in newest and newest[id].said_at >= said.ts:
@@ -180,8 +195,8 @@ def points_of(known: Sequence[SessionFacts], closed_at: Mapping[str, datetime]) 
             is_closed = (id in closed_at and closed_at[id] >= said.ts) or any(
                 (report.ts > said.ts or (one is facts and report.position > said.position))
                 and notable.settles(report.about, said.about)
-                for one in later
-                for report in one.finished
+                for word in said.about
+                for one, report in reports.get((_place(facts), word), ())
             )
             info = facts.info
             newest[id] = OpenPoint(
