@@ -202,7 +202,7 @@ def _point_hooks_at_the_stub(desk: Desk) -> None:
             file.write_text(text, "utf-8")
     plugin = desk.home / ".config/opencode/plugins/palaver.js"
     if plugin.exists():
-        text = re.sub(r'COMMAND = ".*"', f"COMMAND = {json.dumps(str(desk.stub))}", plugin.read_text("utf-8"))
+        text = re.sub(r'COMMAND = ".*"', f'COMMAND = "{desk.stub}"', plugin.read_text("utf-8"))
         plugin.write_text(text, "utf-8")
 
 
