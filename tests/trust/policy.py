@@ -278,7 +278,7 @@ PEOPLE_ONLY = {
 }
 
 # What takes something away, or ends it: asked of what is not one's own, and not of one's own.
-ENDS = {"DELETE", "/close", "/archive", "/unregister"}
+ENDS = {"DELETE", "/close", "/archive", "/unregister", "/forget"}
 
 
 # Who of those with the scope may do what to things of others. What is not here, everybody with the scope may do.
