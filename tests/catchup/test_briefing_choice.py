@@ -15,7 +15,7 @@ from tests.tokens import count_tokens
 from tests.trust.people import Key
 
 from palaver.app import App
-from palaver.model.people import Caller
+from palaver.model.people import Caller, Client
 from palaver.operations.catchup.compaction import compaction_briefing
 from palaver.settings import Settings
 
@@ -141,7 +141,10 @@ def test_a_point_that_two_sessions_name_is_closed_once(project: Project, api: ht
 def test_a_tool_and_a_command_close_a_point_by_its_text(project: Project, api: httpx.Client, place: Server):
     first, second = word("alpha"), word("beta")
     project.session(("user", "go"), ("assistant", f"TODO: rotate the {first}. TODO: rename the {second}."))
-    assert Mcp(api, "/mcp?tools=all").call("point_close", point=f"rotate the {first}")["is_closed"] is True
+    assert (
+        Mcp(api, f"/mcp?tools=all&project={project.path}").call("point_close", point=f"rotate the {first}")["is_closed"]
+        is True
+    )
     assert first not in project.briefing()
     done = started_with(place.env, "point", "close", f"rename the {second}")
     assert done.returncode == 0, done.stderr
@@ -216,7 +219,8 @@ async def compacted(home: Path, url: str, session: str, project: str | None) -> 
     app = App(Settings(home=home, database_url=url))
     try:
         workspace = await app.open()
-        return await compaction_briefing(workspace, Caller(kind="agent"), None, session, project)
+        caller = Caller(kind="agent", client=Client("claude-code", "Claude Code", project or ""))
+        return await compaction_briefing(workspace, caller, None, session, project)
     finally:
         await app.close()
 

@@ -23,6 +23,11 @@ async def record(bus: Bus, agent: str, session: str, text: str, project: str | N
     await bus.do(recording.record_turn, agent=agent, session=session, role="user", content=text, project=project)
 
 
+async def begin_again(bus: Bus) -> None:
+    """The data is that of 0.2."""
+    await bus.here.change(lambda change: change.connection.run("DELETE FROM workspace_settings", {}))
+
+
 async def filed(bus: Bus) -> set[tuple[str, str, str | None]]:
     """Session, slug of its agent, project."""
     slugs = {one.id: one.slug for one in (await bus.do(list_agents, include_inactive=True)).agents}
@@ -35,27 +40,23 @@ async def found(bus: Bus, text: str, project: str) -> set[str]:
     return {hit.session_id for hit in answer.hits}
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    root = tmp_path.resolve() / "exporter"
-    root.mkdir()
+def make_repository(root: Path) -> None:
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     with (root / ".git" / "config").open("a") as file:
         file.write('[remote "origin"]\n\turl = git@github.com:acme/exporter.git\n')
-    return root
 
 
-async def test_sessions_of_a_program_go_to_the_agents_of_their_projects(
-    engine: Engine, tmp_path: Path, repository: Path
-):
+async def test_sessions_of_a_program_go_to_the_agents_of_their_projects(engine: Engine, tmp_path: Path):
     settings = Settings(home=tmp_path / "home", database_url=engine.empty())
-    ivy = word()
+    ivy, repository = word(), tmp_path.resolve() / "exporter"
+    repository.mkdir()
     async with opened(settings) as bus:
         await record(bus, "claude-code", "s-1", f"{ivy} one", str(repository))
         await record(bus, "claude-code", "s-2", f"{ivy} two", "/nowhere/importer")
         await record(bus, "claude-code", "s-3", f"{ivy} three", None)
         await record(bus, "gemini", "s-4", f"{ivy} four", str(repository))
         await record(bus, "reviewer", "s-5", f"{ivy} five", str(repository))
+    make_repository(repository)
     wanted = {
         ("s-1", "claude-code-exporter", "github.com/acme/exporter"),
         ("s-2", "claude-code-importer", "/nowhere/importer"),
@@ -84,6 +85,7 @@ async def test_a_move_that_was_interrupted_is_finished(engine: Engine, tmp_path:
         await record(bus, "codex", "s-2", "second", "/nowhere/two")
     async with opened(settings) as bus:
         await carry_over(bus.here)
+        await begin_again(bus)
         slugs = {one.slug: one for one in (await bus.do(list_agents, include_inactive=True)).agents}
         old, new = Owner.of(slugs["codex"]), Owner.of(slugs["codex-one"])
         if when == "before the old file is deleted":
@@ -97,3 +99,12 @@ async def test_a_move_that_was_interrupted_is_finished(engine: Engine, tmp_path:
         await carry_over(bus.here)
         assert await filed(bus) == {("s-1", "codex-one", "/nowhere/one"), ("s-2", "codex-two", "/nowhere/two")}
         assert [one for one in await verify(bus.here) if one.missing or one.extra or one.different] == []
+
+
+async def test_what_is_recorded_for_a_name_today_stays_there(engine: Engine, tmp_path: Path):
+    settings = Settings(home=tmp_path / "home", database_url=engine.empty())
+    async with opened(settings) as bus:
+        await carry_over(bus.here)
+        await record(bus, "codex", "s-1", "first", "/nowhere/one")
+        assert await carry_over(bus.here) == 0
+        assert await filed(bus) == {("s-1", "codex", "/nowhere/one")}

@@ -1,7 +1,8 @@
 """Carry over what palaver 0.2 filed by path and by program: sessions go to the agents of their projects.
 
-0.2 recorded all sessions of a program for one agent, `claude-code`, and named projects by their folders. It can be
-stopped at any time and goes on at the next start. When nothing is left, it only reads the list of projects.
+0.2 recorded all sessions of a program for one agent, `claude-code`, and named projects by their folders. Moving them
+can be stopped at any time and goes on at the next start. It is done once. Folders that became repositories are looked
+for at each start.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from palaver.operations.client_agents import agent_for
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import archive, documents
-from palaver.store.sessions import sessions
+from palaver.store.sessions import sessions, sharing
 from palaver.store.sessions.sessions import FiledSession
 from palaver.store.workspaces import Workspace
 
@@ -36,10 +37,10 @@ async def carry_over(here: Workspace) -> int:
     async with here.carrying_over:
         known = await here.read(_projects)
         renamed = await asyncio.to_thread(_renamed, known, is_here=here.settings.is_loopback)
-        waiting = await here.read(partial(_waiting, renamed=renamed))
-        if not waiting and not renamed:
-            return 0
-        await here.change(partial(_correct_agents, renamed=renamed))
+        is_first = not await here.read(sharing.is_carried_over)
+        waiting = await here.read(partial(_waiting, renamed=renamed, is_first=is_first))
+        if waiting or renamed:
+            await here.change(partial(_correct_agents, renamed=renamed))
         for number, filed in enumerate(waiting, 1):
             await _move(here, filed, renamed.get(filed.project, filed.project))
             if number % 100 == 0:
@@ -47,6 +48,8 @@ async def carry_over(here: Workspace) -> int:
         for old, new in renamed.items():
             while await here.change(partial(archive.rename_project, old=old, new=new, limit=10)):
                 pass
+        if is_first:
+            await here.change(sharing.set_carried_over)
     if waiting:
         log.warning("sessions of earlier versions that were moved to the agents of their projects: %d", len(waiting))
     return len(waiting)
@@ -63,11 +66,11 @@ def _renamed(projects: set[str], *, is_here: bool) -> dict[str, str]:
     return {old: new for old, new in found.items() if new != old}
 
 
-def _waiting(read: Reader, renamed: dict[str, str]) -> list[FiledSession]:
-    """The sessions that are not with the agent of their project, or have the old name of a project."""
+def _waiting(read: Reader, renamed: dict[str, str], *, is_first: bool) -> list[FiledSession]:
+    """The sessions with the old name of a project, and those of 0.2 that are not with the agent of their project."""
     found = [one for one in sessions.filed(read) if one.project in renamed] if renamed else []
     seen = {(one.agent_id, one.session_id) for one in found}
-    for agent in agents.everyone(read):
+    for agent in agents.everyone(read) if is_first else ():
         if agent.slug in RECORDED_NAMES and not agent.owner:
             found += [
                 one

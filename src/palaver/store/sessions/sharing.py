@@ -25,6 +25,15 @@ def set_level(change: Change, level: Sharing) -> None:
     change.run("set_workspace_setting", name="sharing", value=level)
 
 
+def is_carried_over(read: Reader) -> bool:
+    """Whether the sessions of 0.2 were moved to the agents of their projects."""
+    return read.one("workspace_setting", name="carried_over") is not None
+
+
+def set_carried_over(change: Change) -> None:
+    change.run("set_workspace_setting", name="carried_over", value="yes")
+
+
 def reach_of(read: Reader, caller: Caller) -> SessionReach:
     """Which sessions the caller may read."""
     agent = agents.find(read, caller.acting_agent) if caller.acting_agent else None
