@@ -923,7 +923,7 @@ def test_a_listed_agent_shows_no_secret(api: httpx.Client, mcp: Mcp):
     assert set(shown) == {
         "id", "agent_id", "slug", "name", "display_name", "description", "ide", "model", "capabilities", "skills",
         "is_online", "registered_at", "last_heartbeat", "last_activity", "last_activity_time", "waiting_in",
-        "client", "project",
+        "client", "project", "owner",
     }  # fmt: skip
 
 
