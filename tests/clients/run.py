@@ -40,11 +40,12 @@ class Palaver:
 
     home: Path
     port: int = field(default_factory=free_port)
+    settings: dict[str, str] = field(default_factory=dict)
     server: Server | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def start(self) -> None:
-        self.server = self._stack.enter_context(start_server(self.home, port=self.port))
+        self.server = self._stack.enter_context(start_server(self.home, port=self.port, **self.settings))
         with self.rest() as api:  # the MCP door opens a moment after the others, and clients do not wait long
             api.request("DELETE", "/mcp")
 
@@ -59,8 +60,8 @@ class Palaver:
 
 
 @contextmanager
-def start_palaver(home: Path) -> Iterator[Palaver]:
-    palaver = Palaver(home)
+def start_palaver(home: Path, **settings: str) -> Iterator[Palaver]:
+    palaver = Palaver(home, settings=settings)
     with palaver._stack:
         palaver.start()
         yield palaver

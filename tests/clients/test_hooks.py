@@ -46,6 +46,19 @@ class Desk:
         return NAMES[self.program.name]
 
     @property
+    def agent(self) -> str:
+        """The agent of the program in the folder that it works in."""
+        return f"{self.name}-work"
+
+    def meet(self) -> None:
+        """The agent was at work before, so that it can be named."""
+        (self.home / "work").mkdir(exist_ok=True)
+        with self.palaver.rest() as api:
+            told = {"client": self.name, "session": "earlier", "project": str(self.home / "work")}
+            for event in ("session-start", "session-end"):
+                api.post(f"/api/hooks/{event}", json=told).raise_for_status()
+
+    @property
     def env(self) -> dict[str, str]:
         assert self.model
         env = {name: os.environ[name] for name in ("LANG", "TERM", "TMPDIR", "USER") if name in os.environ}
@@ -109,9 +122,10 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_the_model_reads_who_it_is_and_what_was_said_to_it(desk: Desk):
+    desk.meet()
     desk.post(f"@{desk.name} the parser drops the last line")
     read = desk.work()
-    assert f"You are the agent {desk.name} in palaver" in read[0]
+    assert f"You are the agent {desk.agent} in palaver" in read[0]
     assert "[plans #1] ann" in read[0]
     assert "the parser drops the last line" in read[0]
 
@@ -136,10 +150,11 @@ def test_the_next_session_in_the_project_knows_the_last_one(desk: Desk):
     read = desk.work()[0]
     assert "Last sessions in this project" in read
     assert re.search(r'- (\\")?Follow the script\.(\\")? \(', read), "opencode run puts quotes around its prompt"
-    assert f"You are the agent {desk.name} in palaver" in read, "the same agent as before"
+    assert f"You are the agent {desk.agent} in palaver" in read, "the same agent as before"
 
 
 def test_a_resumed_session_has_its_token_and_its_message_once(desk: Desk):
+    desk.meet()
     desk.post(f"@{desk.name} the parser drops the last line")
     first = desk.work()[-1]
     resumed = desk.work("Go on.", resumed=True)[-1]

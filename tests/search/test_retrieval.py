@@ -71,7 +71,7 @@ def test_get_answers_meta_content_and_attachments_in_every_mode(
     assert answer["truncated"] is False
     meta = answer["meta"]
     assert set(meta) == set(hit)
-    for name in ("source", "title", "version", "tags", "media_type", "url", "link" if mode != "full" else "title"):
+    for name in ("source", "title", "version", "tags", "media_type", "url"):
         assert meta[name] == hit[name]
     if source not in SAID:
         assert (meta["id"], meta["uri"]) == (hit["id"], hit["uri"])

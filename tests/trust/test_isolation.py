@@ -159,6 +159,7 @@ def alike(said: str, world: World) -> str:
         if not thing.isdecimal() or len(thing) > 7:
             said = said.replace(thing, "…").replace(json.dumps(thing)[1:-1], "…")
     said = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", said)
+    said = re.sub(r'("agent":"[a-z-]+?)-\d+"', r'\1"', said)  # each session at work is another agent
     said = re.sub(r"own[0-9a-f]{16}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}|plv_\w+", "ID", said)
     return re.sub(
         r'"(id|seq|version|current_seq|latest_seq|number)":\s*\d+|"s_\w+"|^content-length: \d+$', "N", said, flags=re.M

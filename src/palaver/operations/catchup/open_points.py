@@ -46,7 +46,7 @@ class ClosePoint(Request):
 
 
 @operation(
-    Tool("point_close", acts=True, toolset="sessions"),
+    Tool("point_close", acts=True, toolset="points"),
     Route("POST", "/api/open-points/{point:any}/close"),
     Command("point close", takes=("point",)),
 )

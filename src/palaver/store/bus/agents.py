@@ -148,7 +148,7 @@ def named(read: Reader, name: str) -> Agent | None:
     """By id, slug, name or display name, with or without a leading @; the id wins over a slug, a slug over a name. Also
     by a name that it had before."""
     agent = best_named([_agent(row) for row in read.all("agents_called", name=name.removeprefix("@"))], name)
-    holder = None if agent else names.holder_of(read, name)
+    holder = None if agent else names.holder_of(read, name, exactly=True)
     return find(read, holder.removeprefix(names.AGENTS)) if holder else agent
 
 

@@ -31,11 +31,16 @@ def is_reserved(name: str, program: str = "") -> bool:
     return key in RESERVED or _PROGRAMS.get(key, program) != program
 
 
-def holder_of(read: Reader, name: str) -> str | None:
-    """Who has or had this name: 'agent:ID' or 'human:NAME'. None: nobody, or an agent of before this was stored."""
+def holder_of(read: Reader, name: str, *, exactly: bool = False) -> str | None:
+    """Who has or had this name: 'agent:ID' or 'human:NAME'. None: nobody, or an agent of before this was stored.
+
+    `exactly`: a name that only looks like it is another one. Case does not count.
+    """
     key = _key_of(name)
     row = read.one("name", key=key)
-    return row["holder"] if row and _key_of(row["name"]) == key else None
+    if row is None or (exactly and row["name"].casefold() != name.removeprefix("@").casefold()):
+        return None
+    return row["holder"] if _key_of(row["name"]) == key else None
 
 
 def is_taken(change: Change, name: str, *, by: str = "", programs: Collection[str] | None = None) -> bool:
