@@ -251,7 +251,7 @@ def address_over_stdio(home: Path, **env: str) -> tuple[str, str]:
         async with Client(stdio_client(parameters)) as client:
             config: Any = await client.call_tool("bus_get_config", {})
             await client.call_tool("notes_create", {"title": "Boats", "content": "the harbour is full"})
-            found: Any = await client.call_tool("notes_search", {"query": "harbour"})
+            found: Any = await client.call_tool("notes_search", {"query": "harbour", "verbose": True})
             link = found.structured_content["results"][0]["link"]
             return config.structured_content["endpoint"], link.partition("/#/")[0]
 

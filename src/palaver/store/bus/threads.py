@@ -208,7 +208,7 @@ def authors(read: Reader, stored: StoredThread) -> list[tuple[str, str | None]]:
 
 
 def has_posted(read: Reader, stored: StoredThread, agent_id: str) -> bool:
-    return read.one("posted_after", document_id=stored.document_id, seq=0, agent_id=agent_id, person=None) is not None
+    return read.one("has_posted", document_id=stored.document_id, agent_id=agent_id) is not None
 
 
 def count_miscounted(read: Reader) -> int:

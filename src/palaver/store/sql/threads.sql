@@ -63,3 +63,6 @@ SELECT id FROM passages WHERE document_id = :document_id;
 
 -- name: title_passage  the title of a document
 SELECT id FROM passages WHERE document_id = :document_id AND position = 0;
+
+-- name: has_posted  did an agent post in a thread?
+SELECT 1 AS found FROM passages WHERE document_id = :document_id AND author_id = :agent_id AND position > 0 LIMIT 1;
