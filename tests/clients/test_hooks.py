@@ -20,7 +20,12 @@ from tests.helpers import eventually, started_with
 pytestmark = pytest.mark.clients
 
 NAMES = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli", "opencode": "opencode"}
-RESUME = {"claude": ["--continue"], "codex": ["resume", "--last"], "gemini": ["--resume", "latest"], "opencode": ["--continue"]}
+RESUME = {
+    "claude": ["--continue"],
+    "codex": ["resume", "--last"],
+    "gemini": ["--resume", "latest"],
+    "opencode": ["--continue"],
+}
 """Arguments that go on with the last session. Codex takes them before the prompt."""
 
 

@@ -194,7 +194,10 @@ def test_a_session_hit_names_another_agent_and_another_project(api: httpx.Client
     for number, project in enumerate(("/src/exporter", "/src/importer")):
         library.turn(slug, f"{SAYS} {unique}", f"s-{number}", role="assistant", project=project)
     library.turn(slug, f"Why? {unique}", "s-2")
-    hits = {hit["uri"].partition("/s-")[2]: hit for hit in client.call("knowledge_search", query=unique, project="*")["results"]}
+    hits = {
+        hit["uri"].partition("/s-")[2]: hit
+        for hit in client.call("knowledge_search", query=unique, project="*")["results"]
+    }
     assert "title" not in hits["0#0"]  # the session is called like its first turn
     assert (hits["0#0"]["author"], hits["2#0"]["author"]) == ("assistant", "user")
     assert ("project" in hits["0#0"], hits["1#0"]["project"], "project" in hits["2#0"]) == (False, "importer", False)
