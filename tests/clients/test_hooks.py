@@ -154,7 +154,7 @@ def test_the_next_session_in_the_project_knows_the_last_one(desk: Desk):
     eventually(recorded)
     assert not desk.ran.exists()
     read = desk.work()[0]
-    assert "Last sessions in this project" in read
+    assert "Work in this project:" in read
     assert said in read
     assert f"You are the agent {desk.agent} in palaver" in read, "the same agent as before"
 

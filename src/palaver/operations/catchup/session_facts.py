@@ -102,14 +102,16 @@ def _facts_of(read: Reader, info: SessionInfo) -> SessionFacts:
     edits = [step for step in calls if step.is_edit]
     files = [path for step in reversed(edits) if (path := call_text(step.turn.start).path)]
     asked = [
-        step.turn.start for step in steps if step.kind == "question" and not is_hook_text(step.turn.start.lstrip())
+        _unquoted(step.turn.start)
+        for step in steps
+        if step.kind == "question" and not is_hook_text(step.turn.start.lstrip())
     ]
     decided: list[Said] = []
     left_open: list[Said] = []
     finished: list[Said] = []
     newer_role = "user"  # what comes after the last turn
     for turn in outlines.said(read, document_id, MOST_TEXTS):
-        text = turn.text
+        text = _unquoted(turn.text)
         if len(text) > LONGEST_TEXT:
             text = f"{text[: LONGEST_TEXT // 2]}\n{text[-LONGEST_TEXT // 2 :]}"
         found = [(decided, notable.decisions(text)), (finished, notable.finished(text))]
@@ -132,6 +134,11 @@ def _facts_of(read: Reader, info: SessionInfo) -> SessionFacts:
         left_open=_newest(left_open),
         finished=_newest(finished),
     )
+
+
+def _unquoted(text: str) -> str:
+    """A prompt without the quotes that `opencode run` puts around it (anomalyco/opencode#43923)."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
 
 
 def _newest(found: list[Said]) -> tuple[Said, ...]:
