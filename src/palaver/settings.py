@@ -219,11 +219,19 @@ class Settings:
 
     @property
     def data(self) -> Path:
-        if self.home:
-            return self.home.expanduser()
-        from platformdirs import user_data_path
+        return self.home.expanduser() if self.home else _default_data()
 
-        return user_data_path("palaver", appauthor=False)
+    @property
+    def home_option(self) -> tuple[str, ...]:
+        """The option with which another palaver command uses the same data. The default folder needs none."""
+        data = self.data.absolute()
+        return () if data == _default_data() else ("--home", str(data))
+
+
+def _default_data() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path("palaver", appauthor=False)
 
 
 def load(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from palaver.model.projects import EVERY_PROJECT
 from palaver.model.requests import Request
 
 NO_WORD = "There is no word to look for in this query."
@@ -39,4 +40,4 @@ def no_more(total: int | None) -> str:
 
 def filters_of(request: Request, besides: Collection[str]) -> list[str]:
     """The names of the arguments that were given, `besides` those that leave nothing out."""
-    return [name for name, value in request if value is not None and name not in besides]
+    return [name for name, value in request if value not in (None, EVERY_PROJECT) and name not in besides]

@@ -127,7 +127,7 @@ def _check_server(state: State, values: Any, member: Member, version: str, envir
 
 
 def _check_hooks(state: State, values: Any, items: list[Item]) -> None:
-    present, repeat = 0, f"Run: palaver setup {state.client.name}"
+    present, differ, repeat = 0, [], f"Run: palaver setup {state.client.name}"
     for item in items:
         commands = [command for _, command in own_commands(_at(values, item.path))]
         present += bool(commands)
@@ -138,7 +138,9 @@ def _check_hooks(state: State, values: Any, items: list[Item]) -> None:
             if not os.access(program, os.X_OK):
                 state.problems.append(f"The hook {item.path[-1]} runs {program}, which is not there. {repeat}")
             elif command.partition(" hook ")[2] != expected.partition(" hook ")[2]:
-                state.problems.append(f"The hook {item.path[-1]} has other arguments than expected. {repeat}")
+                differ.append(str(item.path[-1]))
+    if differ:
+        state.problems.append(f"Hooks with other arguments than expected: {', '.join(differ)}. {repeat}")
     state.hooks = f"{present} of {len(items)}" if present else "none"
     if 0 < present < len(items):
         state.problems.append(f"Only {present} of {len(items)} hooks are there. {repeat}")

@@ -45,7 +45,8 @@ def probe_recording(home: Path, connection: Mapping[str, str] | None, url: str, 
         except subprocess.TimeoutExpired:
             return f"Recording a session took longer than {RECORD_SECONDS:.0f} seconds."
     if done.returncode:
-        return (done.stderr.strip().splitlines() or [f"'palaver watch' ended with {done.returncode}."])[-1]
+        said = done.stderr.strip().splitlines() or [f"'palaver watch' ended with {done.returncode}."]
+        return said[-1].removeprefix("palaver: ")
     return _find_and_delete(session, word, url, token)
 
 

@@ -132,7 +132,7 @@ def banner(settings: Settings, recorded: Sequence[Path] = ()) -> str:
     code = json.dumps({"name": "palaver", "type": "http", "url": mcp} | header, ensure_ascii=False)
     claude = ' --header "Authorization: Bearer plv_…"' if settings.needs_token else ""
     codex = " --bearer-token-env-var PALAVER_TOKEN" if settings.needs_token else ""
-    home = ["--home", str(settings.data.absolute())] if settings.home else []
+    home = settings.home_option
     lines = [
         f"{output.bold(f'palaver {__version__}')} is listening.",
         "",
@@ -176,7 +176,7 @@ def stdio_command(settings: Settings) -> list[str]:
     program = Path(sys.argv[0])
     is_script = program.is_file() and os.access(program, os.X_OK) and program.suffix != ".py"
     palaver = [str(program.absolute())] if is_script else child_process.python("-m", "palaver")
-    home = ["--home", str(settings.data.absolute())] if settings.home else []
+    home = settings.home_option
     return [*palaver, "mcp", *home]
 
 

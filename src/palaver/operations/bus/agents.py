@@ -191,7 +191,9 @@ class ListAgents(Request):
 @operation(
     Tool("agent_list"),
     Route("GET", "/api/agents", show=only(Agents, "agents")),
-    Command("agents", columns=("slug", "name", "is_online", "last_activity", "last_heartbeat"), rows="agents"),
+    Command(
+        "agents", columns=("slug", "name", "project", "is_online", "last_activity", "last_heartbeat"), rows="agents"
+    ),
 )
 def list_agents(read: Reader, caller: Caller, request: ListAgents) -> Agents:
     """List the agents: who is online, what they can do, which thread they wait in."""

@@ -12,16 +12,18 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
 from palaver import __version__
 from palaver.doors.cli import options, output, recording_problem
+from palaver.doors.cli.manage.setup import client_states, connection_of, says_of
 from palaver.doors.running_server import client_settings
 from palaver.errors import PalaverError
 from palaver.hook import PROBLEM_FILE
 from palaver.model.times import iso, now
-from palaver.settings import Settings
+from palaver.settings import LOOPBACK, Settings
 
 OLDEST_SQLITE = (3, 44, 0)
 LITTLE_SPACE = 500 * 1024**2
@@ -85,7 +87,8 @@ def _hooks(settings: Settings) -> Iterator[Finding]:
     except (OSError, ValueError, KeyError, TypeError):
         return
     if now() - at < timedelta(days=1):
-        yield Finding("hooks", None, f"last problem at {iso(at)}: {said}", "Is the server running? 'palaver serve'")
+        advice = "" if "Run 'palaver" in said else "Is the server running? 'palaver serve'"
+        yield Finding("hooks", None, f"last problem at {iso(at)}: {said}", advice)
 
 
 def _recording(settings: Settings) -> Iterator[Finding]:
@@ -198,6 +201,8 @@ async def _data(settings: Settings) -> AsyncIterator[Finding]:
 
     if not settings.database_url and not settings.data.is_dir():
         return
+    if connection_of(settings.data) and not settings.database_url and not any(settings.data.glob("*.db")):
+        return  # the clients of this machine use a team's server
     try:
         async with open_app(settings) as app:
             found = await app.check()
@@ -244,8 +249,6 @@ def _background_check(settings: Settings, name: str) -> Iterator[Finding]:
 
 def _clients(settings: Settings) -> list[Finding]:
     """The clients on this machine. One whose server does not run now is not an error."""
-    from palaver.doors.cli.manage.setup import client_states, says_of
-
     found = []
     for state in client_states(settings):
         advice = " ".join(state.problems) or ("" if state.server else f"Run: palaver setup {state.client.name}")
@@ -264,12 +267,16 @@ async def _server(settings: Settings) -> Finding:
 
     import httpx2
 
-    settings = client_settings(settings)
+    team = connection_of(settings.data).get("url")
+    url = team or client_settings(settings).base_url
     # Plain HTTP needs no certificates, and loading them takes a while.
-    verify = True if settings.base_url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    verify = True if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        async with httpx2.AsyncClient(trust_env=False, timeout=2, verify=verify) as client:
-            answer = (await client.get(f"{settings.base_url}/healthz")).json()
-        return Finding("server", True, f"palaver {answer['version']} answers at {settings.base_url}")
+        async with httpx2.AsyncClient(
+            trust_env=urlsplit(url).hostname not in LOOPBACK, timeout=2, verify=verify
+        ) as client:
+            answer = (await client.get(f"{url}/healthz")).json()
+        return Finding("server", True, f"palaver {answer['version']} answers at {url}")
     except (httpx2.HTTPError, ValueError, KeyError, TypeError):
-        return Finding("server", None, f"no server at {settings.base_url}; 'palaver serve' starts one")
+        advice = "'palaver setup --url URL' names another one" if team else "'palaver serve' starts one"
+        return Finding("server", None, f"no server at {url}; {advice}")

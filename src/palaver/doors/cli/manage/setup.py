@@ -418,7 +418,7 @@ def says_of(state: State) -> str:
 
 
 def _stdio_arguments(settings: Settings) -> tuple[str, ...]:
-    return ("mcp", "--home", str(settings.data.absolute())) if settings.home else ("mcp",)
+    return ("mcp", *settings.home_option)
 
 
 def client_states(settings: Settings) -> list[State]:
