@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from uuid import uuid4
 
 import palaver
@@ -134,6 +134,10 @@ def _address() -> str:
     return address
 
 
+_before: dict[str, Any] = {}
+"""What the code that ran before palaver made: a VFS of SQLite, for example, lives as long as its object."""
+
+
 def serve_forks(listening: socket.socket) -> list[str]:
     """Fork for each request. Returns the arguments in every child; the server itself ends when its stdin is closed.
 
@@ -177,7 +181,7 @@ def serve_forks(listening: socket.socket) -> list[str]:
                     os.environ.update(env)
                     time.tzset()
                     os.chdir(cwd)
-                    exec(before, {})  # noqa: S102
+                    exec(before, _before)  # noqa: S102
                     return list(args)
                 for stream in streams:
                     os.close(stream)

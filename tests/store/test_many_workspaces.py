@@ -22,7 +22,7 @@ from palaver.store.engines.postgres.shared_connections import MOST_CONNECTIONS
 from palaver.store.workspaces import file_of, has_data, open_engine
 
 NEWEST = named_sql.migrations("sqlite", "workspace")[-1][0]
-WITHOUT_NEWEST = "ALTER TABLE {passages} DROP COLUMN checksum"
+WITHOUT_NEWEST = "DROP TABLE {schema}closed_points"
 """Undoes the newest migration."""
 
 
@@ -140,11 +140,11 @@ def set_back(settings: Settings, name: str) -> None:
     if settings.database_url.startswith("postgresql"):
         with psycopg.connect(settings.database_url) as raw:
             raw.execute(f"DELETE FROM workspace_{name}.migrations WHERE number = {NEWEST}".encode())
-            raw.execute(WITHOUT_NEWEST.format(passages=f"workspace_{name}.passages").encode())
+            raw.execute(WITHOUT_NEWEST.format(schema=f"workspace_{name}.").encode())
     else:
         connection = apsw.Connection(str(file_of(settings, name, "workspace")))
         connection.pragma("user_version", NEWEST - 1)
-        connection.execute(WITHOUT_NEWEST.format(passages="passages"))
+        connection.execute(WITHOUT_NEWEST.format(schema=""))
         connection.close()
 
 

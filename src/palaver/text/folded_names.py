@@ -30,6 +30,12 @@ def fold(name: str) -> str:
     return _BETWEEN_WORDS.sub("-", plain).strip("-@") or name.casefold()
 
 
+def is_written_alike(name: str, other: str) -> bool:
+    """Whether two names differ only in case, and in the blanks and hyphens between words."""
+    first, second = (_BETWEEN_WORDS.sub("-", one.casefold()).strip("-@") for one in (name, other))
+    return first == second
+
+
 def keys_of(name: str) -> list[str]:
     """All keys that a name takes, its own first. `AIice`, `A1ice` and `al1ce` take the key of `Alice` too."""
     capital = _CAPITAL_I.sub(lambda found: "l" * len(found[0]), normalize("NFKC", name))

@@ -8,7 +8,7 @@ from itertools import count
 from palaver.errors import Conflict
 from palaver.model.people import PROGRAM_TITLES
 from palaver.store.engines.database import Change, Reader
-from palaver.text.folded_names import fold, keys_of
+from palaver.text.folded_names import fold, is_written_alike, keys_of
 
 EVERYBODY, ONLINE = "all", "here"
 """Mentions of everybody in a thread, and of every agent that is online."""
@@ -34,11 +34,11 @@ def is_reserved(name: str, program: str = "") -> bool:
 def holder_of(read: Reader, name: str, *, exactly: bool = False) -> str | None:
     """Who has or had this name: 'agent:ID' or 'human:NAME'. None: nobody, or an agent of before this was stored.
 
-    `exactly`: a name that only looks like it is another one. Case does not count.
+    `exactly`: a name that only looks like it is another one. Case and hyphens do not count.
     """
     key = _key_of(name)
     row = read.one("name", key=key)
-    if row is None or (exactly and row["name"].casefold() != name.removeprefix("@").casefold()):
+    if row is None or (exactly and not is_written_alike(row["name"], name)):
         return None
     return row["holder"] if _key_of(row["name"]) == key else None
 
