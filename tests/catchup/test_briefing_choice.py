@@ -101,6 +101,13 @@ def test_small_talk_alone_is_not_shown(project: Project):
     assert project.news()["sessions"] == []
 
 
+def test_a_question_about_the_project_comes_after_the_work(project: Project):
+    asked = project.session(("user", "Why does the export lose umlauts?"), ("assistant", "Latin-1 has them."))
+    work = project.work(ts="2025-11-05T10:00:00Z")
+    project.small_talk()
+    assert [one["session_id"] for one in project.news()["sessions"]] == [asked, work]
+
+
 def test_more_work_comes_before_less_and_recent_work_before_old(project: Project):
     old = project.work(ts="2025-01-05T10:00:00Z")
     recent = project.work()

@@ -81,7 +81,7 @@ def test_an_agent_narrows_its_own_memory_by_project(api: httpx.Client, talk: Tal
     assert len(mine.call("conversation_search_own", query=unique)["hits"]) == 2
     (hit,) = mine.call("conversation_search_own", query=unique, project=place)["hits"]
     assert (hit["content"], hit["project"]) == (f"{unique} here", place)
-    (found,) = mine.call("sessions_search", query=unique, project=place)["results"]
+    (found,) = mine.call("sessions_search", query=unique, project=place, verbose=True)["results"]
     assert found["project"] == place
 
 

@@ -97,7 +97,7 @@ def test_codex_finds_and_opens_what_claude_code_did_in_the_same_project(open_ser
     claude, codex = (program(open_server, name, HERE) for name in ("claude-code", "codex"))
     unique = word()
     session = say(open_server.client(), claude.slug, f"the exporter streams {unique}", HERE)
-    (hit,) = codex.call("knowledge_search", query=unique)["results"]
+    (hit,) = codex.call("knowledge_search", query=unique, verbose=True)["results"]
     assert hit["uri"].startswith(f"sessions://{claude.agent_id}/{session}")
     assert (hit["agent"], hit["project"]) == (claude.slug, HERE)
     assert unique in codex.call("knowledge_get", uri=hit["uri"])["content"]

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
-from palaver.child_process import own_environment, python
+from palaver import child_process
 from palaver.settings import LOOPBACK
 
 RECORD_SECONDS = 60.0
@@ -26,12 +26,12 @@ def probe_recording(home: Path, connection: Mapping[str, str] | None, url: str, 
     session, word = str(uuid4()), f"probe{uuid4().hex}"
     typed = {"role": "user", "content": f"palaver setup --check {word}"}
     facts = {"type": "user", "sessionId": session, "uuid": str(uuid4()), "timestamp": datetime.now(UTC).isoformat()}
-    env = own_environment() | {"PALAVER_HOME": str(home.absolute())}
+    env = child_process.own_environment() | {"PALAVER_HOME": str(home.absolute())}
     env |= {f"PALAVER_{name.upper()}": value for name, value in (connection or {}).items() if value}
     with TemporaryDirectory(prefix="palaver-check-") as folder:
         file = Path(folder) / f"{session}.jsonl"
         file.write_text(json.dumps(facts | {"message": typed}) + "\n", "utf-8")
-        command = python("-m", "palaver", "watch", "--once", "--quiet", str(file))
+        command = child_process.python("-m", "palaver", "watch", "--once", "--quiet", str(file))
         try:
             done = subprocess.run(
                 command,

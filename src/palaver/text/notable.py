@@ -15,6 +15,8 @@ from palaver.text.tokenize import stems, words
 LONGEST_TEXT = 20_000
 """Only this much of the beginning and of the end of a text is read."""
 LONGEST_SENTENCE = 300
+LEAST_WORDS = 3
+"""A request with fewer words of content is small talk."""
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|^>.*$", re.DOTALL | re.MULTILINE)
 _INLINE_CODE = re.compile(r"`([^`\n]*)`")
@@ -45,14 +47,14 @@ def prepare() -> None:
 
 
 @cache
-def _noise() -> frozenset[str]:
-    return frozenset(stems(word for line in _sections()["noise"] for word in words(line)))
+def _stems_of(section: str) -> frozenset[str]:
+    return frozenset(stems(word for line in _sections()[section] for word in words(line)))
 
 
 @cache
 def _rules() -> dict[str, tuple[re.Pattern[str], ...]]:
     """The rules by the name of their section. They are compiled when a text is read for the first time."""
-    sections = {name: rules for name, rules in _sections().items() if name != "noise"}
+    sections = {name: rules for name, rules in _sections().items() if name not in ("noise", "small talk")}
     parts = dict(line.split(" = ", 1) for line in sections.pop("parts"))
     named = re.compile(r"\{(\w*[a-z]\w*)\}")
     return {
@@ -156,7 +158,12 @@ def finished(text: str) -> list[str]:
 
 def content_words(sentence: str) -> frozenset[str]:
     """The stems of the words that tell what a sentence is about."""
-    return frozenset(stems(words(sentence))) - _noise()
+    return frozenset(stems(words(sentence))) - _stems_of("noise")
+
+
+def is_small_talk(text: str) -> bool:
+    """Whether a request is about nothing: "hello", "thanks, go on", "how are you today?"."""
+    return len(content_words(text) - _stems_of("small talk")) < LEAST_WORDS
 
 
 def settles(report: frozenset[str], point: frozenset[str]) -> bool:

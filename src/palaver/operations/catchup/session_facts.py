@@ -67,7 +67,8 @@ def substance_of(facts: SessionFacts, open_points: int) -> float:
     done = 3 * log2(1 + facts.edits) + log2(1 + facts.failures) + log2(1 + facts.calls // 5)
     said = 2 * min(len(facts.decided), 4) + 2 * min(open_points, 3) + min(len(facts.finished), 3)
     days = max(0.0, (now() - facts.info.last_turn_at).total_seconds() / 86_400)
-    return float((done + said) * 0.5 ** (days / HALF_LIFE_DAYS))
+    asked = 0.2 if any(not notable.is_small_talk(one) for one in facts.requests) else 0
+    return float((done + said + asked) * 0.5 ** (days / HALF_LIFE_DAYS))
 
 
 _kept: OrderedDict[SessionInfo, SessionFacts] = OrderedDict()

@@ -17,7 +17,7 @@ import orjson
 
 from palaver.errors import NotFound, Unauthorized
 from palaver.model.ids import new_id
-from palaver.model.people import Agent, program_of
+from palaver.model.people import OTHER_NAMES, Agent, program_of
 from palaver.model.projects import identity_of
 from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.bus import names
@@ -160,8 +160,9 @@ def called(read: Reader, name: str) -> list[Agent]:
 
 
 def of_program(read: Reader, program: str) -> list[Agent]:
-    """The agents of all owners in this client program, the oldest first."""
-    return [_agent(row) for row in read.all("agents_of_program", client=program)]
+    """The agents of all owners in this client program, the oldest first. `gemini` is `gemini-cli` too."""
+    program = OTHER_NAMES.get(program.casefold(), program)
+    return [_agent(row) for row in read.all("agents_of_program", client=program)] if program else []
 
 
 def names_of(read: Reader, agent: Agent) -> list[str]:

@@ -94,6 +94,8 @@ class _Crowd:
             self._meet(found, agent)
         elif person := self._person(name):
             self._meet_person(found, person)
+        elif agent := self._of_program(name):  # by another name of the program, as @gemini
+            self._meet(found, agent)
         else:
             found.unknown[key_of(name)] = name
 
