@@ -91,7 +91,13 @@ def test_every_child_process_is_started_in_the_same_way():
     others = {name for name, text in files.items() if starts.search(text) and "child_process." not in text}
     assert others == {"doors/cli/manage/service.py"}, "journalctl or tail, which show the log"
     named = {name for name, text in files.items() if re.search(r"sys\.executable,|\"-m\"", text)}
-    assert named <= {"child_process.py", "hook.py", "doors/background_service.py", "doors/cli/serve.py", "setup/probe.py"}
+    assert named <= {
+        "child_process.py",
+        "hook.py",
+        "doors/background_service.py",
+        "doors/cli/serve.py",
+        "setup/probe.py",
+    }
 
 
 # Settings

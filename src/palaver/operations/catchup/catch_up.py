@@ -31,7 +31,7 @@ from palaver.store.workspaces import Workspace
 
 class CatchUp(Request):
     project: Project | None = None
-    """Folder of the project you work on: adds its last sessions and threads."""
+    """Folder of the project you work on."""
     since: Time | None = None
     """Everything since this time instead of what is unread."""
     max_tokens: Annotated[int, clamp(100, 20_000)] = 1_200
@@ -73,8 +73,8 @@ NOTHING_NEW = "Nothing new."
     Command("catchup", text="text"),
 )
 async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> CaughtUp:
-    """See what is new for you: messages to you first, open questions, decisions, unread threads, last sessions in the
-    project. Call it when you start. Marks the threads as read."""
+    """See what is new: messages to you, questions, decisions, unread threads, work in the project. Call it when you
+    start. Marks the threads as read."""
     await workspace.store_read_marks()
     agent, token = await _reading_agent(workspace, caller)
     reader = reader_of(caller, agent)

@@ -78,7 +78,7 @@ class SearchKnowledge(SearchText):
     date_to: Date | None = None
     """Latest time; a date means the end of that day."""
     project: Project | None = None
-    """Only this project: path or folder name; * for all. Default: sessions of yours."""
+    """Only this project: path or name; * for all. Sessions: yours by default."""
     session_id: Id | None = None
     """session_id of the previous answer."""
     dedupe: bool = True
@@ -185,8 +185,8 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
     before=import_if_changed,
 )
 async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
-    """Search everything: bus messages, your own sessions, imported conversations, notes, media, chats, characters and
-    prompts. Results that were shown before in this session are left out."""
+    """Search everything: messages, sessions of your project, imported conversations, notes, media, chats, characters,
+    prompts. Results shown before in this session are left out."""
     narrowing = request.narrowing(request.query)
     question = request.question(narrowing.words, is_typed=request.as_you_type)
     key = _session_of(caller, request)

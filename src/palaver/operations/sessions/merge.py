@@ -48,7 +48,7 @@ class MergedTurn(Request):
     ts: Time
     """Time of the turn."""
     project: Project | None = None
-    """Path of the project; later turns of the session inherit it."""
+    """Path of the project; later turns inherit it."""
     tool: ToolRequest | None = None
     """For a tool call or its result: what is known besides the text."""
 

@@ -46,7 +46,7 @@ class Recorded(Request):
     id: Annotated[Id, NotBlank] | None = None
     """Your own id; a second turn with it is ignored."""
     project: Project | None = None
-    """Path of the project; later turns of the session inherit it."""
+    """Path of the project; later turns inherit it."""
 
 
 class RecordTurn(Recorded):
@@ -95,7 +95,7 @@ async def record_turn(workspace: Workspace, caller: Caller, request: RecordTurn)
 
 @operation(Tool("session.append", acts=True, toolset="sessions"))
 async def record_own_turn(workspace: Workspace, caller: Caller, request: RecordOwnTurn) -> RecordedTurn:
-    """Record a turn of your session, so that conversation_search_own finds it later."""
+    """Record a turn of your session, so that searches find it."""
     name = caller.acting_agent or caller.session.slug  # an agent named by the client's settings is created here
     if name is None:
         raise identity.unknown_agent()

@@ -233,7 +233,7 @@ def _not_available(request: SearchOwnConversations, why: str) -> OwnHits:
     )
 )
 async def search_own_conversations(workspace: Workspace, caller: Caller, request: SearchOwnConversations) -> OwnHits:
-    """Search your own earlier sessions by keywords: what you and your user said before, here and in other projects."""
+    """Search your own earlier sessions by keywords, in all projects, this one first."""
     if not request.query.strip():
         raise Refused("query must not be empty")
 
