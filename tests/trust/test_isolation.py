@@ -306,7 +306,10 @@ def test_in_ones_own_workspace_nothing_of_others_is_shown(scene: Scene, comer: C
 
 
 def _may_be_refused(comer: Comer, door: str) -> bool:
-    """Also in one's own workspace one acts only for oneself; fetching is switched off; and /token asks for a client."""
+    """Also in one's own workspace one acts only for oneself; agents change only threads that they posted in; fetching is
+    switched off; and /token asks for a client."""
+    if comer.is_agent and re.match(r"(PUT|POST) /api/threads/\{thread_id\}", door):
+        return True
     return bool(re.search(r"agents|messages|reactions|session|conversations/search|fetch|/token$", door))
 
 
