@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.bus.test_identity import Program, connected
-from tests.helpers import Server, word
+from tests.helpers import Server, started_with, word
 
 CLIENTS = ["claude-code", "codex", "gemini-cli", "opencode"]
 
@@ -109,3 +109,10 @@ def test_an_agent_is_called_by_its_project_at_every_door(server: Server, api: ht
     agent = connected(client)["agent"]
     assert agent["slug"] == f"{program}-{folder.name}"
     assert api.get(f"/api/agents/{agent['slug']}").json()["project"] == str(folder)
+
+
+def test_the_list_of_agents_names_their_projects(server: Server, api: httpx.Client, project: str):
+    slug = hook(api, "session-start", "codex", word("session-"), project)
+    rows = started_with(server.env, "--url", server.url, "agents", "--format", "table").stdout.splitlines()
+    (row,) = [row for row in rows if row.split()[0] == slug]
+    assert f"  {project.rpartition('/')[2]}  " in row

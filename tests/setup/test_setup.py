@@ -739,6 +739,20 @@ def test_a_server_with_another_port_than_its_clients_says_so(desk: Desk):
         assert again.said().count("Clients were set up") == 1, "only the first time"
 
 
+def test_the_default_folder_named_by_hand_needs_no_option(desk: Desk):
+    (desk.home / ".claude").mkdir()
+    env = {"HOME": str(desk.home), "PATH": "", "XDG_DATA_HOME": ""}
+    home = desk.home / ".local" / "share" / "palaver"
+    ok(started(home, "setup", "claude-code", "--yes", **env))
+    without = {name: value for name, value in environment(home, **env).items() if name != "PALAVER_HOME"}
+    assert "other arguments" not in started_with(without, "doctor").stdout
+    assert "--home" not in (desk.home / ".claude" / "settings.json").read_text("utf-8")
+    other = desk.home / "other"
+    ok(started(other, "setup", "claude-code", "--yes", **env))
+    said = started_with(without, "doctor").stdout
+    assert said.count("other arguments than expected") == 1, "one line for all hooks"
+
+
 def test_doctor_and_config_look_at_the_running_server(desk: Desk):
     port = free_port()
     with start_server(desk.palaver, port=port):
@@ -830,7 +844,11 @@ def test_an_address_on_this_machine_decides_the_server_too(desk: Desk, tmp_path:
         ok(desk.setup("cursor", "--url", team.url, "--token", token))
         answer = json.loads(ok(desk.setup("--check", "cursor", "--json")))
         assert answer["recording"] == {"is_well": True, "problem": None}
+        said = ok(started(desk.palaver, "doctor", HOME=str(desk.home), PATH="", PALAVER_PORT=""))
+        assert f"✓ server: palaver {__version__} answers at {team.url}" in said
         assert not list(desk.palaver.rglob("*.db")), "nothing was written into a database of this machine"
+    said = ok(started(desk.palaver, "doctor", HOME=str(desk.home), PATH="", PALAVER_PORT=""))
+    assert f"– server: no server at {team.url}; 'palaver setup --url URL' names another one" in said
 
 
 def test_a_check_says_why_nothing_can_be_recorded(desk: Desk, tmp_path: Path):
