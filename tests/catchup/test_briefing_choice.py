@@ -101,6 +101,12 @@ def test_small_talk_alone_is_not_shown(project: Project):
     assert project.news()["sessions"] == []
 
 
+def test_a_request_that_decides_is_told_once(project: Project):
+    said = "We will write the export as UTF-8 with a BOM, and we drop Latin-1 in all of our files."
+    project.session(("user", said), ("assistant", "I see."))
+    assert f"- Codex, now: Decided: {said}" in project.briefing()
+
+
 def test_a_question_about_the_project_comes_after_the_work(project: Project):
     asked = project.session(("user", "Why does the export lose umlauts?"), ("assistant", "Latin-1 has them."))
     work = project.work(ts="2025-11-05T10:00:00Z")

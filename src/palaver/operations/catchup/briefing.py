@@ -60,7 +60,9 @@ def _said(item: NewsItem, length: int) -> str:
 def _session_line(session: SessionNews) -> str:
     """Codex, yesterday: fix the export. Edited exporter.py. Decided: … Open: …"""
     title = notable.one_line(session.title or session.session_id, 80)
-    parts = [f"- {notable.one_line(session.program, 40)}, {age(session.last_turn_at)}: {title.rstrip('.')}."]
+    parts = [f"- {notable.one_line(session.program, 40)}, {age(session.last_turn_at)}:"]
+    if not any(one.startswith(title[:60]) for one in session.decided):
+        parts.append(f"{title.rstrip('.')}.")
     if session.files:
         parts.append(f"Edited {notable.one_line(', '.join(session.files), 120)}.")
     for label, found in (("Decided", session.decided), ("Open", session.left_open)):
