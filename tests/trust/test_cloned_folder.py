@@ -41,6 +41,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     (tmp_path / "home").mkdir()
+    # Hooks must not reach a server of the tester, which has the default port.
+    (tmp_path / "home" / "server.json").write_text('{"host": "127.0.0.1", "port": 1}')
     return tmp_path / "home"
 
 
