@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,17 +37,12 @@ ALLOWED: dict[str, frozenset[str]] = {
     "app": frozenset({"operations", "search", "store", "text", "model", "errors", "settings"}),
     "doors": frozenset(
         {
-            *("hook", "server_socket", "mcp_pipe", "app", "setup", "operations", "search"),
-            *("text", "model", "errors", "settings", "synced_files", "child_process", "palaver"),
+            *("app", "setup", "operations", "search", "text"),
+            *("model", "errors", "settings", "synced_files", "child_process", "palaver"),
         }
     ),
     "client": frozenset({"palaver", "errors", "settings"}),  # the Python client only talks to a server
-    "hook": frozenset({"model", "child_process"}),  # it must start fast
-    "server_socket": frozenset({"hook", "settings", "palaver"}),  # it must start fast, too
-    "mcp_pipe": frozenset(
-        {"server_socket", "doors", "errors", "palaver"}
-    ),  # it serves alone when the server has stopped
-    "__main__": frozenset({"doors", "hook", "mcp_pipe"}),
+    "__main__": frozenset({"doors"}),
 }
 
 # Doors pass a Workspace on to operations and do not look inside it. Each exception is one file and one name.
@@ -115,6 +111,54 @@ def test_layers_import_only_from_layers_below_them():
         if breaks_the_layers(found) and (found.file, found.name) not in EXCEPTIONS
     ]
     assert wrong == []
+
+
+START_FAST: dict[str, frozenset[str]] = {
+    "doors/hook.py": frozenset({"child_process", "model"}),
+    "doors/local/server_socket.py": frozenset({"doors.hook", "palaver", "settings"}),
+    "doors/local/mcp_pipe.py": frozenset({"doors.local.server_socket", "errors", "palaver"}),
+}
+"""What the programs that clients wait for may import."""
+
+
+@pytest.mark.parametrize("file", START_FAST)
+def test_programs_that_clients_wait_for_import_little(file: str):
+    found = {one.name for one in all_imports() if one.file == file}
+    assert [name for name in found if not any(f"{name}.".startswith(f"{one}.") for one in START_FAST[file])] == []
+
+
+def circles() -> list[list[str]]:
+    """The groups of files that import each other, also inside functions. Imports for type checkers do not count."""
+    files = {path.relative_to(ROOT).as_posix(): path for path in ROOT.rglob("*.py")}
+    graph = {file: {place for one in _run_imports(file, path) if (place := _file_of(one, files))} - {file}
+             for file, path in files.items()}  # fmt: skip
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as found:
+        return [found.args[1]]
+    return []
+
+
+def _run_imports(file: str, path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    return (found.name for found in imports_of(file, ast.unparse(tree)))
+
+
+def _file_of(name: str, files: Mapping[str, Path]) -> str | None:
+    """The file that defines an imported name."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        place = "/".join(parts[:end])
+        if found := next((file for file in (f"{place}.py", f"{place}/__init__.py") if file in files), None):
+            return found
+    return None
+
+
+def test_no_files_import_each_other():
+    assert circles() == []
 
 
 def test_the_exceptions_are_still_needed():

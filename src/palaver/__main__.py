@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+
+
+def serve_socket(flags: Mapping[str, str], sock: socket.socket) -> None:
+    from palaver.doors.cli import serve
+
+    serve.serve_socket(flags, sock)
+
 
 def main() -> None:
     if sys.argv[1:2] == ["hook"]:
-        from palaver.hook import main as hook
+        from palaver.doors.hook import main as hook
 
         sys.exit(hook(sys.argv[2:]))
     if "mcp" in sys.argv[1:]:
-        from palaver import mcp_pipe
+        from palaver.doors.local import mcp_pipe
 
         flags = mcp_pipe.flags_of(sys.argv[1:])
-        if flags is not None and mcp_pipe.run(flags):
+        if flags is not None and mcp_pipe.run(flags, serve_socket):
             return
     from palaver.doors.cli.main import main as command_line
 

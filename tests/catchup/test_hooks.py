@@ -23,7 +23,7 @@ from tests.helpers import PATIENCE, Server, Thread, environment, start_server, s
 from tests.mcp_clients import Stateless
 from tests.tokens import count_tokens
 
-from palaver import hook
+from palaver.doors import hook
 
 PLENTY = {"PALAVER_HOOK_SECONDS": "20"}
 """Much time for an answer: other tests may keep the machine busy."""

@@ -19,7 +19,7 @@ from tests.helpers import Server, environment, free_port, palaver_command, start
 from tests.mcp_clients import stdio_server
 
 from palaver.doors.cli.serve import stdio_command
-from palaver.doors.running_server import running_server
+from palaver.doors.local.running_server import running_server
 from palaver.operations import OPERATIONS
 from palaver.settings import Settings, load
 

@@ -28,12 +28,12 @@ from tests.helpers import (
     word,
 )
 
-from palaver import mcp_pipe, server_socket
+from palaver.doors.local import mcp_pipe, server_socket
 from palaver.doors.mcp.greeting import early_answer
 
 SLOW = {"mcp", "mcp_types", "pydantic", "asyncio", "click", "httpx2", "orjson", "apsw", "http.client", "dataclasses"}
 """Modules that take long to import, or much memory."""
-SOON = "from palaver import mcp_pipe; mcp_pipe.RESTART_SECONDS = 0.3"
+SOON = "from palaver.doors.local import mcp_pipe; mcp_pipe.RESTART_SECONDS = 0.3"
 """Python for a process that does not wait long for a new server."""
 
 SLOW_CLOSE = """
@@ -137,7 +137,7 @@ def test_the_pipe_imports_nothing_that_is_slow(running: Server):
     )  # fmt: skip
     assert json.loads(done.stdout)["id"] == 1
     imported = set(re.findall(r"\| +(\S+)$", done.stderr, re.MULTILINE))
-    assert "palaver.mcp_pipe" in imported
+    assert "palaver.doors.local.mcp_pipe" in imported
     assert imported & SLOW == set()
 
 

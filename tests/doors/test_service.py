@@ -18,8 +18,8 @@ import pytest
 from tests.helpers import PATIENCE, SOURCE, eventually, free_port, started_with, word
 from tests.importers.samples import claude_file
 
-from palaver.doors import background_service
-from palaver.doors.background_service import Launchd, Systemd
+from palaver.doors.local import background_service
+from palaver.doors.local.background_service import Launchd, Systemd
 from palaver.errors import Refused
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="systemd is on Linux")

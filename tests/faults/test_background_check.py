@@ -22,6 +22,8 @@ from tests.faults.test_doctor import Place, fill, overwrite, pages_of, run_in_wo
 from tests.helpers import Server, eventually, start_server, started
 
 from palaver.store.engines.sqlite import table_slices
+from palaver.store.engines.sqlite.dialect import SqliteDialect
+from palaver.store.engines.sqlite.engine import SqliteConnection
 
 PATIENCE = 60.0
 OFTEN = "from palaver.operations.admin import background_check; background_check.LOOK_SECONDS = 0.05"
@@ -270,8 +272,12 @@ def test_a_large_table_is_read_in_ranges_of_rows(tmp_path: Path, monkeypatch: py
     assert "the table passages is damaged" in str(all_slices(place))
 
 
+def slices_of(place: Place) -> table_slices.SqliteTableSlices:
+    return table_slices.SqliteTableSlices(lambda: SqliteConnection(place.file, SqliteDialect(), read_only=True).raw)
+
+
 def all_slices(place: Place) -> list[list[str]]:
-    checking = table_slices.SqliteTableSlices(place.file)
+    checking = slices_of(place)
     try:
         return list(iter(checking.next, None))
     finally:
@@ -282,7 +288,7 @@ def test_a_slice_that_runs_can_be_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     place = Place(tmp_path, "")
     fill(place.home)
     monkeypatch.setattr(table_slices, "STEPS", 10)
-    checking = table_slices.SqliteTableSlices(place.file)
+    checking = slices_of(place)
     assert checking.next() == []
     checking.stop()
     assert checking.next() is None

@@ -39,8 +39,8 @@ from tests.importers.samples import (
 from tests.importers.shapes import as_json, assert_storable
 
 from palaver.importers import registry
+from palaver.importers.discover import ImportSource, Item, Skipped, find_sources
 from palaver.importers.files import lines, stream_limits, zips
-from palaver.importers.files.discover import ImportSource, Item, Skipped, find_sources
 from palaver.model.library import Conversation, Said
 
 THREAD = "0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"

@@ -17,8 +17,8 @@ from tests.importers.test_discover import chatgpt_export, claude_export, write
 from tests.importers.test_library_readers import ROWS, SECTIONS, SRT, V1, assert_storable
 
 from palaver.importers import registry
+from palaver.importers.discover import ImportSource, Item, Skipped, find_sources
 from palaver.importers.files import file_context
-from palaver.importers.files.discover import ImportSource, Item, Skipped, find_sources
 from palaver.model.library import Conversation, ImportedPiece, Note
 
 Told = tuple[dict[str, ImportedPiece], list[Conversation], list[Skipped]]

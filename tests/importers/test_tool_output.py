@@ -10,7 +10,7 @@ from tests.importers.samples import answered, jsonl, text, tool_result, tool_use
 
 from palaver.importers import LineReader
 from palaver.importers.coding_agents import claude_code, codex
-from palaver.importers.files.discover import find_sources
+from palaver.importers.discover import find_sources
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput
 

@@ -17,7 +17,7 @@ from tests.importers.samples import jsonl, typed
 
 import palaver
 from palaver import child_process
-from palaver.hook import EVENTS
+from palaver.doors.hook import EVENTS
 
 SOURCE = Path(palaver.__file__).parent
 PROGRAM = Path(sys.executable).parent / "palaver"
@@ -95,8 +95,8 @@ def test_every_child_process_is_started_in_the_same_way():
     named = {name for name, text in files.items() if re.search(r"sys\.executable,|\"-m\"", text)}
     assert named <= {
         "child_process.py",
-        "hook.py",
-        "doors/background_service.py",
+        "doors/hook.py",
+        "doors/local/background_service.py",
         "doors/cli/serve.py",
         "setup/probe.py",
     }

@@ -10,17 +10,15 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from palaver import server_socket
-from palaver.errors import Forbidden, Invalid, NotFound, PalaverError, Refused, Unauthorized, Unavailable
+from palaver.doors.cli.status_errors import error_of_status
+from palaver.doors.local import server_socket
+from palaver.errors import Unavailable
 
 if TYPE_CHECKING:
-    from palaver.doors.cli.options import Target
+    from palaver.doors.cli.options import Target, ThreadOption
     from palaver.operations.operation import Operation
-
-ThreadOption = Literal["none", "filter", "required"]
-"""Whether `thread_id` of a request can also be a topic, and whether that thread must exist."""
 
 
 def ask(target: Target, place: str, given: dict[str, Any], thread: ThreadOption = "none") -> Any:
@@ -79,29 +77,3 @@ def _ask_server(connection: server_socket.Connection, request: dict[str, Any]) -
     if "error" in answer:
         raise error_of_status(answer["error"]["status"], answer["error"]["message"])
     return answer["answer"]
-
-
-class NotFoundMessage(NotFound):
-    """`NotFound` with a complete message, for example one from the server."""
-
-    def __init__(self, message: str) -> None:
-        PalaverError.__init__(self, message)
-
-
-def error_of_status(status: int, message: str) -> PalaverError:
-    """The error class for an HTTP status. It decides the exit code."""
-    match status:
-        case 400:
-            return Refused(message)
-        case 422:
-            return Invalid(message)
-        case 401:
-            return Unauthorized(message)
-        case 403:
-            return Forbidden(message)
-        case 404:
-            return NotFoundMessage(message)
-        case 429 | 502 | 503 | 504:
-            return Unavailable(message)
-        case _:
-            return PalaverError(message)

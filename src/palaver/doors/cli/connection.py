@@ -12,9 +12,9 @@ from urllib.parse import quote, urlsplit
 
 from palaver.app import DEFAULT, App
 from palaver.doors.authentication import Requester, authenticate
-from palaver.doors.cli.ask import ThreadOption, error_of_status
-from palaver.doors.cli.options import Target
-from palaver.doors.running_server import client_settings
+from palaver.doors.cli.options import Target, ThreadOption
+from palaver.doors.cli.status_errors import error_of_status
+from palaver.doors.local.running_server import client_settings
 from palaver.errors import NotFound, Refused, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode

@@ -17,7 +17,7 @@ from palaver.doors.cli import options
 from palaver.doors.cli import output as printing
 from palaver.doors.cli.connection import open_workspace
 from palaver.doors.cli.watch import TOOL_OUTPUT_HELP
-from palaver.doors.running_server import running_server
+from palaver.doors.local.running_server import running_server
 from palaver.errors import PalaverError
 from palaver.operations.archive import conversations
 from palaver.operations.archive.import_batches import lower_priority

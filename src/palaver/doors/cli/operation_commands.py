@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palaver.doors.cli import options, output
-from palaver.doors.cli.ask import ThreadOption, ask
+from palaver.doors.cli.ask import ask
+from palaver.doors.cli.options import ThreadOption
 from palaver.errors import Invalid
 from palaver.model.projects import typed_project
 

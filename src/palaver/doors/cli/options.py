@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from palaver.settings import Settings
 
 FORMATS = ("table", "json", "yaml", "ndjson")
+
+ThreadOption = Literal["none", "filter", "required"]
+"""Whether `thread_id` of a request can also be a topic, and whether that thread must exist."""
 
 ALL = ("format", "json", "workspace", "url", "home", "database_url")
 PLACE = "Settings belong in palaver.toml in PALAVER_HOME."

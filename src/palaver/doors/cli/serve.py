@@ -191,12 +191,12 @@ def mcp(target: options.Target, /, alone: bool, **flags: Any) -> None:
     If a server runs on the same data, this process only passes messages on to it. PALAVER_TOKEN identifies the
     client; without a token, --agent or PALAVER_AGENT can name the agent.
     """
-    from palaver import mcp_pipe
+    from palaver.doors.local import mcp_pipe
 
     settings = target.settings(**flags)
     given = {"home": target.home, "database_url": target.database_url, **flags}
     texts = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in given.items() if value}
-    if not alone and mcp_pipe.run(texts):
+    if not alone and mcp_pipe.run(texts, serve_socket):
         return
     # A blocking read of standard input cannot be interrupted. All acknowledged data is on disk.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
@@ -267,6 +267,6 @@ def serve_socket(flags: Mapping[str, str], sock: socket.socket) -> None:
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def hook(words: tuple[str, ...]) -> None:
     """Answer a hook of a coding agent. 'palaver setup' puts this command into its settings."""
-    from palaver.hook import main
+    from palaver.doors.hook import main
 
     main(list(words))

@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
-from palaver.doors.cli.ask import NotFoundMessage
 from palaver.doors.cli.connection import ServerConnection
+from palaver.doors.cli.status_errors import NotFoundMessage
 from palaver.errors import PalaverError, Unavailable
 from palaver.model.library import ToolFacts
 from palaver.model.sessions import Mark

@@ -15,7 +15,6 @@ from pathlib import Path
 import click
 
 from palaver.doors.cli import options, output, recording_problem
-from palaver.doors.cli.ask import NotFoundMessage
 from palaver.doors.cli.connection import (
     ServerConnection,
     connect,
@@ -25,6 +24,7 @@ from palaver.doors.cli.connection import (
     thread_id_of,
 )
 from palaver.doors.cli.server_turns import ServerTurns
+from palaver.doors.cli.status_errors import NotFoundMessage
 from palaver.errors import PalaverError, Refused
 from palaver.operations.sessions.local_turns import LocalTurns
 from palaver.operations.sessions.private import privacy_rules

@@ -29,7 +29,7 @@ from palaver.doors.http import (
 )
 from palaver.doors.http.guard import Guard
 from palaver.doors.http.rest import json_response
-from palaver.doors.local_socket import LocalSocket
+from palaver.doors.local.local_socket import LocalSocket
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.doors.oauth import routes as oauth_routes
 from palaver.errors import PalaverError

@@ -16,7 +16,7 @@ from palaver.app import App
 from palaver.doors.http import logs
 from palaver.doors.http.routes import web_application
 from palaver.doors.http.timeouts import HttpProtocol
-from palaver.doors.running_server import announce
+from palaver.doors.local.running_server import announce
 from palaver.errors import Refused, Unavailable
 from palaver.settings import Settings
 

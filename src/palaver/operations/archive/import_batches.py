@@ -23,7 +23,7 @@ from typing import Protocol
 
 from palaver import child_process
 from palaver.importers.chats import canonical_db
-from palaver.importers.files.discover import ImportSource, Skipped, find_sources
+from palaver.importers.discover import ImportSource, Skipped, find_sources
 from palaver.model.library import ImportedPiece
 from palaver.model.privacy import PrivacyRules
 from palaver.model.project_file import PRIVATE

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from palaver.errors import PalaverError
-from palaver.importers.files.discover import Skipped
+from palaver.importers.discover import Skipped
 from palaver.model.library import ImportedPiece
 from palaver.operations import library
 from palaver.operations.archive import import_batches

@@ -1,6 +1,6 @@
 """What the hooks of coding agents get: a briefing at the start, messages to the agent at each prompt and stop.
 
-The hook program (`palaver/hook.py`) sends the event and shows the answer in the format of its client.
+The hook program (`palaver/doors/hook.py`) sends the event and shows the answer in the format of its client.
 """
 
 from __future__ import annotations

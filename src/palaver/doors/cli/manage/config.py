@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from palaver.doors.cli import options, output
-from palaver.doors.running_server import running_note
+from palaver.doors.local.running_server import running_note
 from palaver.settings import Settings, given_settings
 
 

@@ -19,9 +19,9 @@ import click
 from palaver import __version__
 from palaver.doors.cli import options, output, recording_problem
 from palaver.doors.cli.manage.setup import client_states, connection_of, says_of
-from palaver.doors.running_server import client_settings
+from palaver.doors.hook import PROBLEM_FILE
+from palaver.doors.local.running_server import client_settings
 from palaver.errors import PalaverError
-from palaver.hook import PROBLEM_FILE
 from palaver.model.times import iso, now
 from palaver.settings import LOOPBACK, Settings
 

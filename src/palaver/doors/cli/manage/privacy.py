@@ -9,7 +9,8 @@ from typing import Any, Literal
 import click
 
 from palaver.doors.cli import options, output
-from palaver.doors.cli.ask import NotFoundMessage, ask
+from palaver.doors.cli.ask import ask
+from palaver.doors.cli.status_errors import NotFoundMessage
 from palaver.errors import Refused
 from palaver.model.privacy import FILE
 from palaver.model.projects import typed_project

@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from palaver.doors import background_service
-from palaver.doors.background_service import ServiceManager
 from palaver.doors.cli import options, output
-from palaver.doors.cli.ask import NotFoundMessage
 from palaver.doors.cli.serve import settings_options
+from palaver.doors.cli.status_errors import NotFoundMessage
+from palaver.doors.local import background_service
+from palaver.doors.local.background_service import ServiceManager
 from palaver.errors import Refused, Unavailable
 from palaver.settings import Settings, load
 from palaver.synced_files import make_folder

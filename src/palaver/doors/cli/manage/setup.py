@@ -18,7 +18,7 @@ import click
 from palaver import __version__
 from palaver.doors.cli import options, output, recording_problem
 from palaver.doors.cli.manage.history import record_history
-from palaver.doors.running_server import client_settings
+from palaver.doors.local.running_server import client_settings
 from palaver.errors import Invalid, PalaverError
 from palaver.settings import LOOPBACK, Settings
 from palaver.setup import agents_md, changes, files

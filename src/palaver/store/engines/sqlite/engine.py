@@ -44,6 +44,7 @@ from palaver.store.engines.limited_read import LimitedRead, run_limited
 from palaver.store.engines.sqlite import commit_mark
 from palaver.store.engines.sqlite.checkpoints import Checkpoints
 from palaver.store.engines.sqlite.dialect import SqliteDialect, occurrences
+from palaver.store.engines.sqlite.table_slices import SqliteTableSlices
 from palaver.store.engines.write_queue import Job, WriteQueue, finish_jobs, send_events
 from palaver.synced_files import make_folder
 
@@ -311,9 +312,7 @@ class SqliteEngine:
             return problems_of(self.path)
 
     def table_slices(self) -> TableSlices:
-        from palaver.store.engines.sqlite.table_slices import SqliteTableSlices
-
-        return SqliteTableSlices(self.path)
+        return SqliteTableSlices(lambda: SqliteConnection(self.path, SqliteDialect(), read_only=True).raw)
 
     def lost_files(self) -> list[str]:
         """Look for the file and its log by name, because this process still has the old files open."""

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator
-from pathlib import Path
+from collections.abc import Callable, Generator
 
 import apsw
 
 from palaver.store.engines import named_sql
-from palaver.store.engines.sqlite.dialect import SqliteDialect
-from palaver.store.engines.sqlite.engine import SqliteConnection
 
 MOST_SECONDS = 2.0
 """How long the check of a whole table may take: about 1 GB. The log cannot be emptied meanwhile."""
@@ -27,10 +24,10 @@ DAMAGED = (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError)
 
 
 class SqliteTableSlices:
-    """Each call of `next` checks a part of the file."""
+    """Each call of `next` checks a part of the file. `open_file` opens it for reading."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, open_file: Callable[[], apsw.Connection]) -> None:
+        self._open = open_file
         self._raw: apsw.Connection | None = None
         self._until = math.inf
         self._is_stopped = False
@@ -51,7 +48,7 @@ class SqliteTableSlices:
 
     def _all(self) -> Generator[list[str], None, None]:
         try:
-            self._raw = SqliteConnection(self._path, SqliteDialect(), read_only=True).raw
+            self._raw = self._open()
             self._raw.set_progress_handler(lambda: self._is_stopped or time.monotonic() > self._until, STEPS)
             tables = [str(name) for (name,) in self._raw.execute(named_sql.load("sqlite")["all_tables"])]
         except DAMAGED as problem:

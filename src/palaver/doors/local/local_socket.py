@@ -26,12 +26,12 @@ from palaver import __version__
 from palaver.app import App, LoginEnded
 from palaver.doors.authentication import Requester, authenticate
 from palaver.doors.cli.connection import LocalConnection, local_requester, perform
+from palaver.doors.local.server_socket import NAME, ShortPath
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.errors import PalaverError, Refused, Unauthorized
 from palaver.model.projects import project_of
 from palaver.operations import OPERATIONS, toolsets
 from palaver.operations.operation import Operation
-from palaver.server_socket import NAME, ShortPath
 from palaver.settings import Settings, given_settings, parse_flags
 from palaver.synced_files import make_folder
 

@@ -2,8 +2,8 @@
 
 `palaver mcp` and the command line use it, so it imports only what it needs. Both sides write one JSON value per line.
 The first line of a connection says what the client wants, with its folder, its options and its environment. The server
-answers with `accepted` or `refused` (`doors/local_socket.py`). Only the owner of the socket can connect, and the owner
-can read all files of PALAVER_HOME as well.
+answers with `accepted` or `refused` (`local_socket.py`). Only the owner of the socket can connect, and the owner can
+read all files of PALAVER_HOME as well.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def home_of(flags: Mapping[str, Any]) -> str:
     """The directory with all data, as the settings would name it."""
     if given := flags.get("home") or os.environ.get("PALAVER_HOME"):
         return os.path.expanduser(str(given))
-    from palaver.hook import home
+    from palaver.doors.hook import home
 
     return home()
 

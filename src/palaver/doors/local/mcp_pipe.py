@@ -15,7 +15,7 @@ import sys
 import threading
 from time import monotonic, sleep
 
-from palaver import server_socket
+from palaver.doors.local import server_socket
 from palaver.errors import PalaverError
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from palaver.server_socket import Connection
+    from palaver.doors.local.server_socket import Connection
 
 OPTIONS = ("home", "database_url", "agent", "tool_names", "toolsets", "auth")
 RESTART_SECONDS = 5.0
@@ -56,8 +56,10 @@ def flags_of(words: list[str]) -> dict[str, str] | None:
     return flags if commands == ["mcp"] else None
 
 
-def run(flags: Mapping[str, str]) -> bool:
-    """Serve the client through the running server until its input ends. False if there is no server for it."""
+def run(flags: Mapping[str, str], serve_socket: Callable[[Mapping[str, str], socket.socket], None]) -> bool:
+    """Serve the client through the running server until its input ends. False if there is no server for it.
+
+    `serve_socket` serves a client in this process, if the server has stopped and no other one starts."""
     try:
         home = server_socket.home_of(flags)
     except PalaverError:
@@ -72,8 +74,6 @@ def run(flags: Mapping[str, str]) -> bool:
         return server_socket.connect(home, "mcp", flags)
 
     def serve_alone(sock: socket.socket) -> None:
-        from palaver.doors.cli.serve import serve_socket
-
         os.umask(0o077)  # all written files are private to their owner
         serve_socket(flags, sock)
 
