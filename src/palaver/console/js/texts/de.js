@@ -1,5 +1,6 @@
 // @ts-check
-// The German texts of the console, by their English text.
+// The German texts of the console, by their English text. To add a language, copy this file, translate the right side of
+// each line, and add the language to js/ui/texts.js and js/app.js. Keep the values in braces: {name}.
 
 /** @type {Record<string, string>} */
 export const texts = {
