@@ -288,11 +288,11 @@ class Restarted:
 @pytest.fixture(scope="session")
 def restarted(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Restarted:
     """A server on each engine that was stopped, lost its search index, and was started again."""
-    return engine.keep("restarted", lambda: reset_mark(tmp_path_factory.mktemp(f"again-{engine.name}"), engine.fresh()))
+    return engine.keep("restarted", lambda: restart_without_index(tmp_path_factory.mktemp(f"again-{engine.name}"), engine.fresh()))
 
 
 @contextmanager
-def reset_mark(home: Path, url: str) -> Iterator[Restarted]:
+def restart_without_index(home: Path, url: str) -> Iterator[Restarted]:
     unique = word()
     with start_server(home, PALAVER_DATABASE_URL=url) as server, server.client() as api:
         message = Thread(api).post(unique)

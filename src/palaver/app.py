@@ -44,8 +44,9 @@ if TYPE_CHECKING:
     from palaver.operations.sessions.background_watch import WatchStatus
 
 CHECK_ACCESS_SECONDS = 0.5
-READ_MARKS_SECONDS = 1.0
 """How often the server looks for tokens, logins and workspaces that another process ended."""
+READ_MARKS_SECONDS = 1.0
+"""How often the server stores the read marks of agents."""
 RELEASE_SECONDS = 10.0
 """How long deleting a workspace waits for other servers to close its files."""
 INDEX_WAIT_SECONDS = 2.0

@@ -130,6 +130,6 @@ def owner_without_database(transcripts: Transcripts, name: str, known: Iterable[
     return transcripts.owner(name) or (Owner(new_id(), slug, slug) if is_slug else None)
 
 
-def must_be_indexed(workspace: Reader) -> None:
-    if not workspace.settings.sessions_index:
+def must_be_indexed(read: Reader) -> None:
+    if not read.settings.sessions_index:
         raise Unavailable(f"{NOT_AVAILABLE}: the index is off (PALAVER_SESSIONS_INDEX).")
