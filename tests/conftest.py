@@ -288,7 +288,9 @@ class Restarted:
 @pytest.fixture(scope="session")
 def restarted(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Restarted:
     """A server on each engine that was stopped, lost its search index, and was started again."""
-    return engine.keep("restarted", lambda: restart_without_index(tmp_path_factory.mktemp(f"again-{engine.name}"), engine.fresh()))
+    return engine.keep(
+        "restarted", lambda: restart_without_index(tmp_path_factory.mktemp(f"again-{engine.name}"), engine.fresh())
+    )
 
 
 @contextmanager
