@@ -68,7 +68,7 @@ conformance: setup-dev ## what the official MCP suite requires of a server, in b
 
 clients: setup-dev ## run real MCP clients with a scripted model (from npm and PyPI): make clients ARGS="claude codex"
 	@tools/clients $(ARGS)
-	@$(BIN)/python -m pytest -q tests/clients/test_setup.py tests/clients/test_hooks.py tests/clients/test_journey.py
+	@PALAVER_CLIENTS=newest $(BIN)/python -m pytest -q tests/clients/test_setup.py tests/clients/test_hooks.py tests/clients/test_journey.py
 
 oauth-clients: setup-dev ## official SDKs and mcp-remote connect with OAuth, and a scripted browser
 	@PALAVER_OAUTH_CLIENTS=install $(BIN)/python -m pytest tests/oauth/test_clients.py $(ARGS)

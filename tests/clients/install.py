@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -46,6 +47,14 @@ def installed(program: Program, version: str = "") -> Path | None:
     """The folder with this version, if it is there."""
     folder = CACHE / f"{program.name}-{version or program.version}"
     return folder if (folder / ".have").exists() else None
+
+
+def to_test(program: Program) -> Path | None:
+    """The folder with the client that tests run: the newest one in `make clients`, else the version of `make test`."""
+    if os.environ.get("PALAVER_CLIENTS") != "newest":
+        return installed(program)
+    found = [folder for folder in CACHE.glob(f"{program.name}-[0-9]*") if (folder / ".have").exists()]
+    return max(found, key=lambda folder: [int(part) for part in re.findall(r"\d+", folder.name)], default=None)
 
 
 def install(program: Program, version: str = "") -> Path:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.clients.install import installed, path_of
+from tests.clients.install import path_of, to_test
 from tests.clients.model import Call, Script, start_model
 from tests.clients.programs import PROGRAMS, Start
 from tests.clients.run import Palaver, start_palaver
@@ -47,7 +47,7 @@ class Person:
     def work(self, client: str, project: str, prompt: str, answers: Script) -> tuple[list[str], list[str]]:
         """Let a client work on a prompt. Returns what its model read, and the results of its tools."""
         program = next(one for one in PROGRAMS if one.name == client)
-        place = installed(program)
+        place = to_test(program)
         if not place:
             pytest.skip(f"{client} is not installed: run tools/clients {client}")
         results: list[str] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.clients.install import installed, path_of
+from tests.clients.install import path_of, to_test
 from tests.clients.model import Model, Script, start_model
 from tests.clients.programs import PROGRAMS, ROOT, Program, Start
 from tests.clients.run import Palaver, start_palaver
@@ -99,7 +99,7 @@ class Desk:
 @pytest.fixture
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     program = next(program for program in PROGRAMS if program.name == request.param)
-    place = installed(program)
+    place = to_test(program)
     if not place:
         pytest.skip(f"{program.name} is not installed: run tools/clients {program.name}")
     home = tmp_path / "home"
