@@ -30,10 +30,15 @@ def fold(name: str) -> str:
     return _BETWEEN_WORDS.sub("-", plain).strip("-@") or name.casefold()
 
 
+def slug_of(name: str) -> str:
+    """The short name for addresses: lower-case ASCII letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-_")[:60] or "agent"
+
+
 def is_written_alike(name: str, other: str) -> bool:
-    """Whether two names differ only in case, and in the blanks and hyphens between words."""
-    first, second = (_BETWEEN_WORDS.sub("-", one.casefold()).strip("-@") for one in (name, other))
-    return first == second
+    """Whether two names differ only in case, or one is the short name of the other."""
+    first, second = name.casefold(), other.casefold()
+    return first == second or slug_of(name) == second or slug_of(other) == first
 
 
 def keys_of(name: str) -> list[str]:

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import hmac
 import os
-import re
 import secrets
 import socket
 from collections.abc import Iterable
@@ -22,6 +21,7 @@ from palaver.model.projects import identity_of
 from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.bus import names
 from palaver.store.engines.database import Change, Reader, Row
+from palaver.text.folded_names import slug_of as slug_of
 
 CONNECTIONS_KEPT = timedelta(days=90)
 """A connection that is not used for this long is forgotten."""
@@ -51,10 +51,6 @@ def _agent(row: Row) -> Agent:
         project=row["project"] or None,
         owner=row["owner"],
     )
-
-
-def slug_of(name: str) -> str:
-    return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-_")[:60] or "agent"
 
 
 def register(

@@ -34,11 +34,11 @@ def is_reserved(name: str, program: str = "") -> bool:
 def holder_of(read: Reader, name: str, *, exactly: bool = False) -> str | None:
     """Who has or had this name: 'agent:ID' or 'human:NAME'. None: nobody, or an agent of before this was stored.
 
-    `exactly`: a name that only looks like it is another one. Case and hyphens do not count.
+    `exactly`: a name that only looks like it is another one. Case does not count.
     """
     key = _key_of(name)
     row = read.one("name", key=key)
-    if row is None or (exactly and not is_written_alike(row["name"], name)):
+    if row is None or (exactly and not is_written_alike(row["name"], name.removeprefix("@"))):
         return None
     return row["holder"] if _key_of(row["name"]) == key else None
 
