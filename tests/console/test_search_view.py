@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import httpx
-from playwright.sync_api import ViewportSize, expect
+from playwright.sync_api import Route, ViewportSize, expect
 from tests.console.conftest import Opening, both_sizes
 from tests.helpers import Thread, word
 
@@ -37,6 +37,22 @@ def test_results_come_as_one_types_and_open_at_the_match_and_back_returns(
     page.go_back()
     expect(page.locator(".hit")).to_have_count(1)
     expect(page.get_by_label("Search everything", exact=True)).to_have_value(unique)
+
+
+def test_enter_opens_the_best_result_of_a_search_that_still_runs(window: Opening, thread: Thread):
+    unique = word("fox")
+    posted = thread.post(f"the quick {unique}", author="Ann")
+    page = window("#/search?q=quick")
+    expect(page.locator(".hit").first).to_be_visible()
+    held: list[Route] = []
+    page.route("**/api/knowledge/search", lambda route: held.append(route))
+    with page.expect_request("**/api/knowledge/search"):
+        page.get_by_label("Search everything").fill(unique)
+    page.keyboard.press("Enter")
+    for route in held:
+        route.continue_()
+    page.unroute("**/api/knowledge/search")
+    expect(page.locator(f"#m-{posted['id']}")).to_be_in_viewport()
 
 
 def test_a_link_to_a_message_opens_the_thread_there(window: Opening, thread: Thread):

@@ -395,9 +395,9 @@ def test_the_states_of_many_threads_are_loaded_with_few_requests(window: Opening
         with page.expect_request(re.compile("/api/threads")):
             for thread in some[1:]:
                 api.post(f"/api/threads/{thread.id}/archive")
-        page.unroute(re.compile("/api/threads"))
         for route in held:
             route.continue_()
+        page.unroute(re.compile("/api/threads"))
         expect(page.locator("[data-thread]")).to_have_count(1)
         assert len(asked) < len(some) / 2
         api.post(f"/api/threads/{some[5].id}/unarchive")

@@ -28,7 +28,15 @@ const NO_RESULTS = {
 };
 
 /** @type {any} */
-export const search = { ...NO_RESULTS, error: null, isRunning: false, selected: 0, milliseconds: null };
+export const search = {
+  ...NO_RESULTS,
+  error: null,
+  isWaiting: false, // for a pause in typing
+  isRunning: false,
+  isOpening: false, // Enter was pressed before the results came
+  selected: 0,
+  milliseconds: null,
+};
 
 let abort = new AbortController();
 /** @type {number | undefined} */

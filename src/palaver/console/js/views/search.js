@@ -64,15 +64,17 @@ export const searchView = {
     const key = JSON.stringify(wanted);
     if (key === lastSearch) return;
     lastSearch = key;
-    search.selected = 0;
+    Object.assign(search, { selected: 0, isWaiting: true, isOpening: false });
     clearTimeout(timer);
-    timer = setTimeout(() => runSearch(wanted), search.results.length ? TYPING_PAUSE : 0);
+    timer = setTimeout(() => runAndOpen(wanted), search.results.length ? TYPING_PAUSE : 0);
   },
   retry: () => search.error?.isOffline && runSearch(searched(parseRoute().query)),
   leave() {
     clearTimeout(timer);
     leavePreview();
-    if (!search.isRunning) return;
+    search.isOpening = false;
+    if (!search.isRunning && !search.isWaiting) return;
+    Object.assign(search, { isWaiting: false, isRunning: false });
     cancelSearch();
     lastSearch = null;
   },
@@ -92,6 +94,12 @@ export const searchView = {
     return true;
   },
 };
+
+async function runAndOpen(wanted) {
+  search.isWaiting = false;
+  await runSearch(wanted);
+  if (search.isOpening) openSelectedResult();
+}
 
 // The search in the address, without an operator that is still being typed.
 function searched(query) {

@@ -109,9 +109,11 @@ export function selectResult(number) {
   nextDraw().then(() => document.querySelector(".hit[aria-current]")?.scrollIntoView({ block: "nearest" }));
 }
 
+// Open the result. If a search is under way, the best result is opened when it is there.
 export function openSelectedResult() {
+  search.isOpening = search.isWaiting || search.isRunning;
   const result = search.results[search.selected];
-  if (result) goTo(result.href);
+  if (result && !search.isOpening) goTo(result.href);
 }
 
 export function searchBar(route) {
@@ -148,7 +150,7 @@ export function searchBar(route) {
     if (step) event.preventDefault(), selectResult(search.selected + step);
     if (event.key === "Enter") {
       event.preventDefault();
-      if (isSearchView && !search.isRunning) openSelectedResult();
+      if (isSearchView) openSelectedResult();
     }
     if (event.key === "Escape") {
       event.stopPropagation();
