@@ -93,7 +93,7 @@ def test_the_origin_wins_over_the_first_commit(repository: Path, tmp_path: Path)
         ("/srv/git/exporter.git", None),
         ("../exporter", None),
         ("file:///srv/git/exporter.git", None),
-        ("C:/work/exporter", None),
+        ("C:/code/exporter", None),
         ("https://", None),
     ],
 )
