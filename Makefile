@@ -49,7 +49,7 @@ bench: setup-dev ## measure: make bench ARGS="--seconds 5"
 	@$(BIN)/python tests/bench/run.py $(ARGS)
 
 eval: setup-dev ## ask labelled questions: tests/quality, and the dev splits in ../shared/bench if they are there
-	@$(BIN)/palaver eval tests/quality/questions.jsonl $(wildcard ../shared/bench/*_dev.json*.gz) $(ARGS)
+	@$(BIN)/python tools/evaluate.py tests/quality/questions.jsonl $(wildcard ../shared/bench/*_dev.json*.gz) $(ARGS)
 
 faults: setup-dev ## the long run of what kills, fills and breaks things, and of who may see what
 	@PALAVER_FAULTS=long $(BIN)/python -m pytest -s --timeout 3600 $(ARGS) $(if $(findstring tests/,$(ARGS)),,tests/faults tests/trust)

@@ -30,9 +30,9 @@ from zlib import crc32
 
 import numpy as np
 
+import evaluate
+from labelled_questions import Asked, World, renamed, worlds
 from palaver.app import App
-from palaver.importers.chats.labelled_questions import Asked, World, renamed, worlds
-from palaver.operations.admin import evaluation
 from palaver.search.expand import expand
 from palaver.search.question import parse
 from palaver.search.ranking import score
@@ -110,7 +110,7 @@ def example(read: Reader, asked: Asked, name: str) -> Example:
 async def ask_all(here: Workspace, sets: Sequence[TestSet], half: int | None) -> list[Example]:
     """Add the conversations of all sets, and ask the questions of those that are not in a half."""
     for one in sets:
-        await evaluation.add_conversations(here, one.world)
+        await evaluate.add_conversations(here, one.world)
     await background.catch_up(here)
     await nearest.load_whole(here)
     return [

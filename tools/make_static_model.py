@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from palaver.importers.chats.labelled_questions import worlds
+from labelled_questions import worlds
 from palaver.search.question import STOP_WORDS
 from palaver.search.ranking.sentences import sentences
 from palaver.search.vectors.minilm import MiniLM

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from minilm_base import tensors
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from torch import Tensor, nn
 from torch.nn import functional
+
+from minilm_base import tensors
 
 HEADS, LAYERS, WIDTH = 12, 6, 384
 HERE = Path(__file__).parent.parent / "src/palaver/search/vectors"

@@ -12,8 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from evaluate import add_conversations, read
 from palaver.app import App
-from palaver.operations.admin.evaluation import add_conversations, read
 from palaver.operations.catchup.recall import FEWEST_TERMS, LIMIT, points_of
 from palaver.search import search
 from palaver.search.question import parse

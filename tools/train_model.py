@@ -30,10 +30,10 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from minilm_base import tensors
 from torch import Tensor, nn
 from torch.nn import functional
 
+from minilm_base import tensors
 from palaver.search.vectors.minilm import Pieces
 
 HEADS, LAYERS, WIDTH, RANK, SEED = 12, 6, 384, 16, 20

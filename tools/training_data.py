@@ -25,11 +25,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import evaluate
+from labelled_questions import Asked, World, renamed, worlds
 from palaver.app import App
-from palaver.importers.chats.labelled_questions import Asked, World, renamed, worlds
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
-from palaver.operations.admin import evaluation
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import load
 from palaver.store.workspaces import Workspace
@@ -89,10 +89,10 @@ async def collect(files: Sequence[Path], out: Path) -> None:
         sets = [(path.name, world) for path in files for world in named_apart(path)]
         for number, (file, world) in enumerate(sets):
             inside = messages.add(world)
-            await evaluation.add_conversations(together, world)
+            await evaluate.add_conversations(together, world)
             if len(inside) >= OWN_WORKSPACE:
                 here = await app.create_workspace(f"set-{number}")
-                await evaluation.add_conversations(here, world)
+                await evaluate.add_conversations(here, world)
                 for asked in world.asked:
                     found = await example(here, asked, messages, inside)
                     rows.append({"set": f"{file}:{world.id}", "room": "own", **found})

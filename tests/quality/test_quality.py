@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import evaluate
+from labelled_questions import worlds
 from palaver.app import App
-from palaver.importers.chats.labelled_questions import worlds
 from palaver.model.people import Caller
-from palaver.operations.admin import evaluation
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import Settings
 
@@ -23,12 +23,12 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
 
 
 async def test_the_answers_are_found(settings: Settings):
-    report = evaluation.Report()
+    report = evaluate.Report()
     app = App(settings)
     for world in worlds(QUESTIONS):
         here = await app.create_workspace(world.id)
-        await evaluation.add_conversations(here, world)
-        report.outcomes += [await evaluation.evaluate(here, asked, 1024) for asked in world.asked]
+        await evaluate.add_conversations(here, world)
+        report.outcomes += [await evaluate.evaluate(here, asked, 1024) for asked in world.asked]
     await app.close()
     lines = report.lines(1024)
     assert lines["questions"] == 30
@@ -43,7 +43,7 @@ async def first_ten(settings: Settings) -> list[list[str]]:
     found, app = [], App(settings)
     for world in worlds(QUESTIONS):
         here = await app.create_workspace(world.id)
-        await evaluation.add_conversations(here, world)
+        await evaluate.add_conversations(here, world)
         for asked in world.asked:
             ask = SearchKnowledge(query=asked.question, limit=10, dedupe=False)
             answer = await search_knowledge.work(here, Caller("human"), ask)

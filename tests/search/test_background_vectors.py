@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ from palaver.store.search import vectors
 from palaver.store.workspaces import Workspace
 
 KEY = "sk-nobody-must-see-this"
+EVALUATE = Path(__file__).parents[2] / "tools" / "evaluate.py"
 BEGIN = datetime(2026, 5, 1, tzinfo=UTC)
 
 
@@ -583,7 +585,7 @@ def test_labelled_questions_are_asked_with_its_vectors(tmp_path: Path, endpoint:
 
     def questions(**environment: str) -> float:
         found = subprocess.run(
-            palaver_command("--json", "eval", "asked.jsonl"), env={**os.environ, **environment},
+            [sys.executable, EVALUATE, "--json", "asked.jsonl"], env={**os.environ, **environment},
             cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
         (lines,) = json.loads(found.stdout)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import evaluate
+from labelled_questions import Line, Talk, World
 from palaver.app import App
-from palaver.importers.chats.labelled_questions import Line, Talk, World
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
-from palaver.operations.admin import evaluation
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.search.vectors import encoders, nearest
 from palaver.search.vectors.minilm import MiniLM
@@ -58,7 +58,7 @@ def stored(rows: np.ndarray, first: int = 1) -> list[StoredVector]:
 async def say(here: Workspace, model: MiniLM, texts: Sequence[str], talk: str = "talk") -> None:
     """Store messages with their vectors."""
     lines = tuple(Line(str(n), "Ann", text, datetime(2026, 3, 1, tzinfo=UTC)) for n, text in enumerate(texts, 1))
-    await evaluation.add_conversations(here, World("w", (Talk(talk, "", lines),), ()))
+    await evaluate.add_conversations(here, World("w", (Talk(talk, "", lines),), ()))
 
     def put(change: Change) -> None:
         rows = [row for row in change.all("live_passages", after=-1, limit=1000) if row["text"] in texts]
@@ -114,7 +114,7 @@ async def test_questions_do_not_make_the_index_grow(here: Workspace, model: Mini
 async def test_a_passage_without_a_vector_is_found_by_its_words(here: Workspace, model: MiniLM):
     await say(here, model, SAID)
     line = Line("1", "Ann", "The xylophone arrives on Monday.", None)
-    await evaluation.add_conversations(here, World("w", (Talk("bare", "", (line,)),), ()))
+    await evaluate.add_conversations(here, World("w", (Talk("bare", "", (line,)),), ()))
     assert "xylophone" in (await ask(here, "When does the xylophone arrive?"))[0]
 
 

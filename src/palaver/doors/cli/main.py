@@ -68,7 +68,6 @@ ADMIN_COMMANDS = {
     "forget": "manage.privacy:forget",
     "doctor": "manage.doctor:doctor",
     "config": "manage.config:config",
-    "eval": "manage.eval:evaluate",
     "completion": "manage.config:completion",
 }
 """Commands for administration. Help lists them in a section of their own."""

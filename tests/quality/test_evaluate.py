@@ -1,4 +1,4 @@
-"""`palaver eval`: labelled questions from a file, through the search itself."""
+"""`tools/evaluate.py`: labelled questions from a file, through the search itself."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import gzip
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers import started_with
 
-from palaver.importers.chats.labelled_questions import worlds
+from labelled_questions import worlds
+
+TOOL = Path(__file__).parents[2] / "tools" / "evaluate.py"
 
 WORLD: dict[str, Any] = {
     "id": "harbour",
@@ -44,7 +46,8 @@ LONGMEMEVAL: dict[str, Any] = {
 
 def evaluated(*options: str | Path) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PALAVER_")}
-    return started_with(env, "--json", "eval", *map(str, options))
+    command = [sys.executable, str(TOOL), "--json", *map(str, options)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("data", [WORLD, LOCOMO, LONGMEMEVAL], ids=["own", "locomo", "longmemeval"])
