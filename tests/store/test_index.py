@@ -12,7 +12,6 @@ from tests.store.bus import Bus, opened, rows
 from palaver.operations.bus import threads
 from palaver.operations.bus.messages import get_message
 from palaver.operations.library import media, notes
-from palaver.operations.library.trash import DELETE_AND_RESTORE
 from palaver.search.match import match
 from palaver.settings import Settings
 from palaver.store.bus import messages
@@ -207,8 +206,7 @@ async def test_an_item_with_many_chunks_is_indexed_in_many_short_changes_and_fou
     assert [chunk.text for chunk in stored.chunks] == [chunk["text"] for chunk in chunks]
     await bus.do(media.update_media, media_id=stored.id, chunks=chunks[:60])
     assert await bus.here.read(documents.matches_texts)
-    delete = next(one for one in DELETE_AND_RESTORE if one.name == "delete_media")
-    await bus.do(delete, media_id=stored.id)
+    await bus.do(media.delete_media, media_id=stored.id)
     assert await bus.passages_found(expression("heliotrope")) == set()
 
 

@@ -158,6 +158,14 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    """A chat with a character. Its messages are added later."""
+
+    title: str
+    character_id: int | str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A passage to store. Its position in the document is its position in the list."""
 

@@ -106,7 +106,7 @@ def named(read: Reader, name: str) -> BuiltInPrompt | LibraryPrompt:
 
 
 def _kept(read: Reader, one: kept.LibraryItem) -> LibraryPrompt:
-    shown = library.prompt_of(read, one)
+    shown = library.shown(read, one)
     texts = tuple(text for text in (shown.system_prompt, shown.user_prompt) if text) or (shown.details,)
     names = dict.fromkeys(found[1] or found[2] for text in texts for found in _PLACEHOLDER.finditer(text))
     arguments = tuple(Argument(name, f"Value for {name} in the prompt.") for name in names)

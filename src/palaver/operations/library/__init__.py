@@ -3,14 +3,19 @@
 Text is stored unchanged. An edit may name the version it is based on; it is rejected if there is a newer version.
 """
 
+from typing import Any
+
 from palaver.operations.library import characters, chats, media, notes, prompts
-from palaver.operations.library.characters import character_of
+from palaver.operations.library.characters import CHARACTERS
+from palaver.operations.library.chats import CHATS
 from palaver.operations.library.import_items import content_digest, fingerprint_of, id_of, import_outcome, import_piece
 from palaver.operations.library.items import current
-from palaver.operations.library.media import segments_of
-from palaver.operations.library.prompts import find_prompt, prompt_of
-from palaver.operations.library.trash import DELETE_AND_RESTORE
+from palaver.operations.library.media import MEDIA, segments_of
+from palaver.operations.library.notes import NOTES
+from palaver.operations.library.prompts import PROMPTS
 from palaver.operations.operation import Operation
+from palaver.store.engines.database import Reader
+from palaver.store.library.items import LibraryItem
 
 LIBRARY: tuple[Operation, ...] = (
     notes.create_note,
@@ -35,19 +40,34 @@ LIBRARY: tuple[Operation, ...] = (
     prompts.read_prompt,
     prompts.update_prompt,
     prompts.list_prompts,
-    *DELETE_AND_RESTORE,
+    notes.delete_note,
+    notes.restore_note,
+    media.delete_media,
+    media.restore_media,
+    chats.delete_chat,
+    chats.restore_chat,
+    characters.delete_character,
+    characters.restore_character,
+    prompts.delete_prompt,
+    prompts.restore_prompt,
 )
+
+_SOURCES = {source.name: source for source in (NOTES, MEDIA, CHATS, CHARACTERS, PROMPTS)}
+
+
+def shown(read: Reader, kept: LibraryItem) -> Any:
+    """An item as its own operations answer with it."""
+    return _SOURCES[kept.source].show(read, kept)
+
 
 __all__ = [
     "LIBRARY",
-    "character_of",
     "content_digest",
     "current",
-    "find_prompt",
     "fingerprint_of",
     "id_of",
     "import_outcome",
     "import_piece",
-    "prompt_of",
     "segments_of",
+    "shown",
 ]

@@ -1,4 +1,4 @@
-"""Chats with characters: create, read, update, list, and their messages."""
+"""Chats with characters, and their messages."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Annotated
 
 from pydantic import Field
 
-from palaver.model.library import ItemDraft
+from palaver.model.library import Chat, ItemDraft
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Line, Request
+from palaver.model.requests import AnyId, Line
 from palaver.model.times import instant
 from palaver.operations.library.items import (
     WRITING,
     Content,
     Created,
+    ItemSource,
     Listing,
     VersionedEdit,
     current,
-    uri_of,
+    operations_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources import tokens
@@ -61,11 +62,6 @@ class CreateChat(Created):
     """Id of the character in the chat."""
 
 
-class OneChat(Request):
-    conversation_id: AnyId
-    """Id of the chat."""
-
-
 class UpdateChat(VersionedEdit):
     conversation_id: AnyId
     """Id of the chat."""
@@ -89,64 +85,48 @@ class ListChatMessages(Listing):
     """Id of the chat."""
 
 
-def chat_of(read: Reader, kept: LibraryItem) -> KeptChat:
-    return KeptChat(
-        id=kept.id,
-        conversation_id=kept.id,
-        title=kept.title or "",
-        character_id=kept.facts.get("character_id"),
-        message_count=found_passages.passage_bounds(read, kept.document_id).last,
-        created_at=kept.created_at,
-        last_modified=kept.last_modified,
-        version=kept.version,
-        uri=uri_of(kept),
-    )
-
-
 def _chat_scopes(character_id: int | str | None) -> tuple[str, ...]:
     return (tokens.character(character_id),) if character_id is not None else ()
 
 
-@operation(Tool("chats.create", toolset=WRITING), Route("POST", "/api/chats", status=201))
-def create_chat(change: Change, caller: Caller, request: CreateChat) -> KeptChat:
-    """Create a chat, with or without a character."""
-    shelved = ItemDraft(
-        title=request.title,
-        facts={"character_id": request.character_id},
+def _index_chat(chat: Chat) -> ItemDraft:
+    return ItemDraft(
+        title=chat.title,
+        facts={"character_id": chat.character_id},
         bodies={},
         passages=(),
-        title_scopes=_chat_scopes(request.character_id),
+        title_scopes=_chat_scopes(chat.character_id),
     )
-    return chat_of(change, items.add(change, "chats", shelved, request.at))
 
 
-@operation(Route("GET", "/api/chats/{conversation_id}"), Command("chat show", takes=("conversation_id",)))
-def read_chat(read: Reader, caller: Caller, request: OneChat) -> KeptChat:
-    """Get one chat without its messages."""
-    return chat_of(read, current(read, "chats", request.conversation_id))
+class _ChatItems(ItemSource):
+    def show(self, read: Reader, kept: LibraryItem) -> KeptChat:
+        count = found_passages.passage_bounds(read, kept.document_id).last
+        shown: KeptChat = self.answer_with(KeptChat, kept, {}, conversation_id=kept.id, message_count=count)
+        return shown
+
+    def store(self, change: Change, item: LibraryItem, draft: ItemDraft) -> LibraryItem:
+        return items.retitle(change, item, draft)  # its messages stay
 
 
-@operation(Tool("chats.update", toolset=WRITING), Route("PUT", "/api/chats/{conversation_id}"))
-def update_chat(change: Change, caller: Caller, request: UpdateChat) -> KeptChat:
-    """Update the title or the character of a chat."""
-    kept = current(change, "chats", request.conversation_id, request.version)
-    character = request.character_id if request.character_id is not None else kept.facts.get("character_id")
-    own = _chat_scopes(character)
-    moved = items.retitle(
-        change,
-        kept,
-        title=request.title if request.title is not None else kept.title or "",
-        facts={"character_id": character},
-        scopes=own,
-        title_scopes=own,
-    )
-    return chat_of(change, moved)
-
-
-@operation(Route("GET", "/api/chats"), Command("chat list", columns=("id", "title", "message_count", "last_modified")))
-def list_chats(read: Reader, caller: Caller, request: Listing) -> list[KeptChat]:
-    """List chats, latest message first."""
-    return [chat_of(read, kept) for kept in items.page(read, "chats", request.limit, request.offset)]
+CHATS = _ChatItems(
+    name="chats",
+    noun="chat",
+    key="conversation_id",
+    piece=Chat,
+    index=_index_chat,
+    creates=CreateChat,
+    updates=UpdateChat,
+    answer=KeptChat,
+    help={
+        "create": "Create a chat, with or without a character.",
+        "read": "Get one chat without its messages.",
+        "update": "Update the title or the character of a chat.",
+        "list": "List chats, latest message first.",
+    },
+    columns=("id", "title", "message_count", "last_modified"),
+)
+create_chat, read_chat, update_chat, list_chats, delete_chat, restore_chat = operations_of(CHATS)
 
 
 @operation(

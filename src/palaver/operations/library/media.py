@@ -1,37 +1,22 @@
-"""Media (videos, podcasts, books, articles): create, read, update, list."""
+"""Media: videos, podcasts, books and articles, with a text, and perhaps chunks and a transcript."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field
 
-from palaver.model.library import ItemDraft, Media, Segment
-from palaver.model.people import Caller
+from palaver.model.library import Media, Segment
 from palaver.model.requests import AnyId, Line, Request, storable
-from palaver.operations.library.items import (
-    WRITING,
-    Content,
-    Created,
-    Keywords,
-    Listing,
-    VersionedEdit,
-    add_item,
-    current,
-    given,
-    update_item,
-    uri_of,
-)
-from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
 from palaver.search.sources.media import index_media
 from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.items import LibraryItem
 from palaver.store.search import found_passages
-from palaver.store.workspaces import Workspace
 
 Address = Annotated[str, Field(max_length=4000), AfterValidator(storable)]
 
@@ -126,11 +111,6 @@ class CreateMedia(Created):
     """Keywords for search."""
 
 
-class OneMedia(Request):
-    media_id: AnyId
-    """Id of the media item."""
-
-
 class UpdateMedia(VersionedEdit):
     media_id: AnyId
     """Id of the media item."""
@@ -150,84 +130,51 @@ class UpdateMedia(VersionedEdit):
     """New keywords. They replace the old ones."""
 
 
-def _media_facts(kept: LibraryItem) -> dict[str, Any]:
-    return {
-        "id": int(kept.id),
-        "title": kept.title or "",
-        "media_type": kept.facts.get("media_type", ""),
-        "url": kept.facts.get("url"),
-        "keywords": kept.facts.get("keywords", []),
-        "created_at": kept.created_at,
-        "last_modified": kept.last_modified,
-        "version": kept.version,
-        "uri": uri_of(kept),
-    }
+class _MediaItems(ItemSource):
+    def given(self, request: Any, old: Media | None = None) -> dict[str, Any]:
+        found = super().given(request)
+        if request.transcript:
+            found["segments"] = request.transcript.as_segments()
+        if request.chunks is not None:
+            found["chunks"] = tuple(chunk.text for chunk in request.chunks)
+        elif old and found.get("content", old.content) != old.content:
+            found["chunks"] = ()
+        return found
+
+    def texts(self, read: Reader, kept: LibraryItem) -> dict[str, Any]:
+        bodies = items.bodies(read, kept.document_id)
+        return {**bodies, "segments": segments_of(bodies), "chunks": orjson.loads(bodies.get("chunks", "[]"))}
+
+    def show(self, read: Reader, kept: LibraryItem) -> KeptMedia:
+        texts = self.texts(read, kept)
+        rows = [row for row in found_passages.passages(read, kept.document_id, 1) if row.field == "content"]
+        chunks = [Chunk(row.position - 1, row.native_id, row.text) for row in rows]
+        spoken = [TimedText(s.start, s.end, s.text) for s in texts["segments"]]
+        transcript = Spoken(spoken) if spoken else None
+        shown: KeptMedia = self.answer_with(KeptMedia, kept, texts, chunks=chunks, transcript=transcript)
+        return shown
 
 
 def segments_of(bodies: dict[str, str]) -> tuple[Segment, ...]:
     return tuple(Segment(*one) for one in orjson.loads(bodies.get("segments", "[]")))
 
 
-def media_of(read: Reader, kept: LibraryItem) -> KeptMedia:
-    bodies = items.bodies(read, kept.document_id)
-    rows = [row for row in found_passages.passages(read, kept.document_id, 1) if row.field == "content"]
-    spoken = [TimedText(s.start, s.end, s.text) for s in segments_of(bodies)]
-    return KeptMedia(
-        **_media_facts(kept),
-        content=bodies.get("content", ""),
-        chunks=[Chunk(row.position - 1, row.native_id, row.text) for row in rows],
-        transcript=Spoken(spoken) if spoken else None,
-    )
-
-
-@operation(Tool("media.create", toolset=WRITING), Route("POST", "/api/media", status=201))
-async def create_media(workspace: Workspace, caller: Caller, request: CreateMedia) -> KeptMedia:
-    """Store a media item (video, podcast, book, article) with its text, chunks and transcript."""
-    piece = Media(
-        title=request.title,
-        media_type=request.media_type,
-        content=request.content,
-        url=request.url,
-        chunks=tuple(chunk.text for chunk in request.chunks or ()),
-        segments=request.transcript.as_segments() if request.transcript else (),
-        keywords=tuple(request.keywords),
-    )
-    return await add_item(workspace, "media", lambda: index_media(piece), media_of, request.at)
-
-
-@operation(Route("GET", "/api/media/{media_id}"), Command("media show", takes=("media_id",), text="content"))
-def read_media(read: Reader, caller: Caller, request: OneMedia) -> KeptMedia:
-    """Get one media item with its text, chunks and transcript."""
-    return media_of(read, current(read, "media", request.media_id))
-
-
-@operation(Tool("media.update", toolset=WRITING), Route("PUT", "/api/media/{media_id}"))
-async def update_media(workspace: Workspace, caller: Caller, request: UpdateMedia) -> KeptMedia:
-    """Update a media item. Fields you leave out do not change."""
-
-    def look(read: Reader) -> tuple[LibraryItem, ItemDraft]:
-        kept = current(read, "media", request.media_id, request.version)
-        bodies = items.bodies(read, kept.document_id)
-        is_new_text = request.content is not None and request.content != bodies["content"]
-        chunks = () if is_new_text else tuple(orjson.loads(bodies.get("chunks", "[]")))
-        old = Media(
-            title=kept.title or "",
-            media_type=kept.facts["media_type"],
-            content=bodies["content"],
-            url=kept.facts.get("url"),
-            chunks=tuple(chunk.text for chunk in request.chunks) if request.chunks is not None else chunks,
-            segments=request.transcript.as_segments() if request.transcript else segments_of(bodies),
-            keywords=tuple(kept.facts.get("keywords", ())),
-        )
-        return kept, index_media(replace(old, **given(request, ("title", "media_type", "content", "url", "keywords"))))
-
-    return await update_item(workspace, look, media_of, request.version)
-
-
-@operation(
-    Route("GET", "/api/media"),
-    Command("media list", columns=("id", "media_type", "title", "last_modified")),
+MEDIA = _MediaItems(
+    name="media",
+    noun="media",
+    key="media_id",
+    piece=Media,
+    index=index_media,
+    creates=CreateMedia,
+    updates=UpdateMedia,
+    answer=KeptMedia,
+    listed=MediaCard,
+    help={
+        "create": "Store a media item (video, podcast, book, article) with its text, chunks and transcript.",
+        "read": "Get one media item with its text, chunks and transcript.",
+        "list": "List media items without their texts, last changed first.",
+    },
+    columns=("id", "media_type", "title", "last_modified"),
+    text="content",
 )
-def list_media(read: Reader, caller: Caller, request: Listing) -> list[MediaCard]:
-    """List media items without their texts, last changed first."""
-    return [MediaCard(**_media_facts(kept)) for kept in items.page(read, "media", request.limit, request.offset)]
+create_media, read_media, update_media, list_media, delete_media, restore_media = operations_of(MEDIA)

@@ -142,17 +142,13 @@ def _get_item(read: Reader, caller: Caller, source: Source, id: str, request: An
     if source.name not in WHOLE:
         return open_document(read, caller, source.name, id, plan_of(read, request.retrieval, caller))
     if source.name == "prompts":
-        id = library.find_prompt(read, id).id
+        id = library.current(read, source.name, id).id
     response = open_document(read, caller, source.name, id, plan_of(read, request.retrieval, caller, "full"))
     if request.retrieval is not None:
         return response
     kept = library.current(read, source.name, id)
-    item: Any
-    fields: tuple[str, ...]
-    if source.name == "prompts":
-        item, fields = library.prompt_of(read, kept), PROMPT_FIELDS
-    else:
-        item, fields = library.character_of(read, kept), ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS)
+    item = library.shown(read, kept)
+    fields = PROMPT_FIELDS if source.name == "prompts" else ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS)
     return GetResponse(response.meta, {name: getattr(item, name) for name in fields})
 
 

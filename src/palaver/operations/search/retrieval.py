@@ -45,7 +45,7 @@ def open_named(read: Reader, caller: Caller, named: ParsedUri, options: Retrieva
     if source == "sessions":
         must_be_on(read)
     if source == "prompts":
-        id = library.find_prompt(read, id).id
+        id = library.current(read, source, id).id
     return open_document(read, caller, source, id, plan_of(read, at_place(options, loc), caller))
 
 

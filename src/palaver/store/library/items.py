@@ -141,29 +141,21 @@ def _update_row(change: Change, item: LibraryItem, title: str, facts: dict[str, 
     return LibraryItem(item.document_id, item.source, item.id, title, facts, item.created_at, at, item.version + 1)
 
 
-def retitle(
-    change: Change,
-    item: LibraryItem,
-    *,
-    title: str,
-    facts: dict[str, Any],
-    scopes: tuple[str, ...],
-    title_scopes: tuple[str, ...],
-) -> LibraryItem:
-    """Set the title and facts of an item. Its passages stay and are indexed with their new scope tokens."""
-    updated = _update_row(change, item, title, facts)
+def retitle(change: Change, item: LibraryItem, draft: ItemDraft) -> LibraryItem:
+    """Set the title and facts of an item. Its passages stay and are indexed with the scope tokens of the title."""
+    updated = _update_row(change, item, draft.title, draft.facts)
     for row in _rows(change, item.document_id):
         if row["position"] == 0:
             documents.remove_passage(change, row["id"])
             continue
         data = orjson.loads(row["data"])
         own = [scope for scope in data.get(documents.SCOPES, ()) if scope.startswith("s")]
-        data[documents.SCOPES] = [*own, *scopes]
+        data[documents.SCOPES] = [*own, *draft.title_scopes]
         change.run("set_passage_data", id=row["id"], data=documents.encode_data(data))
         row = {**row, "document_id": item.document_id, "data": orjson.dumps(data)}
         row_of = partial(documents.index_row_of, item.source, row)
         change.index_text(row["id"], len(row["text"]), row_of, is_new=False)
-    _add_title(change, item, title, title_scopes)
+    _add_title(change, item, draft.title, draft.title_scopes)
     return updated
 
 
