@@ -7,17 +7,6 @@ from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Mapping
-
-
-def serve_socket(flags: Mapping[str, str], sock: socket.socket) -> None:
-    from palaver.doors.cli import serve
-
-    serve.serve_socket(flags, sock)
-
 
 def main() -> None:
     if sys.argv[1:2] == ["hook"]:
@@ -28,7 +17,7 @@ def main() -> None:
         from palaver.doors.local import mcp_pipe
 
         flags = mcp_pipe.flags_of(sys.argv[1:])
-        if flags is not None and mcp_pipe.run(flags, serve_socket):
+        if flags is not None and mcp_pipe.run(flags):
             return
     from palaver.doors.cli.main import main as command_line
 

@@ -9,9 +9,8 @@ import json
 import os
 import shlex
 import signal
-import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from palaver.doors.cli import options, output
 from palaver.doors.cli.ask import no_collection
 from palaver.errors import Unauthorized
 from palaver.model.projects import project_of
-from palaver.settings import LOOPBACK, Settings, load, parse_flags
+from palaver.settings import LOOPBACK, Settings
 
 if TYPE_CHECKING:
     from palaver.app import App
@@ -196,15 +195,14 @@ def mcp(target: options.Target, /, alone: bool, **flags: Any) -> None:
     settings = target.settings(**flags)
     given = {"home": target.home, "database_url": target.database_url, **flags}
     texts = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in given.items() if value}
-    if not alone and mcp_pipe.run(texts, serve_socket):
+    if not alone and mcp_pipe.run(texts):
         return
     # A blocking read of standard input cannot be interrupted. All acknowledged data is on disk.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     asyncio.run(_stdio(settings, target.token))
 
 
-async def _stdio(settings: Settings, token: str | None, sock: socket.socket | None = None) -> None:
-    """Serve an MCP client on standard input and output, or on a socket."""
+async def _stdio(settings: Settings, token: str | None) -> None:
     with no_collection():
         from palaver.app import LoginEnded
         from palaver.doors.authentication import authenticate
@@ -216,51 +214,35 @@ async def _stdio(settings: Settings, token: str | None, sock: socket.socket | No
 
             toolsets.select_tools(settings.toolsets)  # report unknown names now
         requester = await authenticate(app, token, "agent")
-        serving = asyncio.ensure_future(_serve_mcp(app, requester, sock))
-        if requester.token_id is None:
-            await serving
-            return
+        serving = asyncio.ensure_future(_serve_standard_input(app, requester))
         try:
-            with app.access.present.track(requester.token_id):
+            with app.access.present.track(*requester.keys):
                 await asyncio.shield(serving)
         except LoginEnded:
             output.note("This token is no longer valid: it was revoked or has expired.")
             os._exit(Unauthorized.exit_code)  # a blocking read of standard input cannot be interrupted
 
 
-async def _serve_mcp(app: App, requester: Requester, sock: socket.socket | None) -> None:
-    about: dict[str, Any] = {"pid": os.getpid(), "project": project_of(Path.cwd())}
-    first = b""
-    if sock is None:
-        from palaver.doors.mcp.greeting import early_answer
+async def _serve_standard_input(app: App, requester: Requester) -> None:
+    from palaver.doors.mcp.greeting import early_answer
 
-        first = await asyncio.to_thread(sys.stdin.buffer.readline)
-        if found := early_answer(first):  # the data is open, so the client can go on while the SDK is loaded
-            about["answered"], answer = found
-            sys.stdout.buffer.write(answer)
-            sys.stdout.buffer.flush()
+    first, answered = await asyncio.to_thread(sys.stdin.buffer.readline), None
+    if found := early_answer(first):  # the data is open, so the client can go on while the SDK is loaded
+        answered, answer = found
+        sys.stdout.buffer.write(answer)
+        sys.stdout.buffer.flush()
     app.start_background_tasks()
     with no_collection():
         from palaver.doors.mcp import stdio
-    if sock is None:
-        about |= {"lines": stdio.standard_input(first)}
-    else:
-        reader, writer = await asyncio.open_unix_connection(sock=sock)
-        about |= {"lines": stdio.lines_of(reader), "output": stdio.StreamOutput(writer)}
-    await stdio.serve_lines(app, requester, app.settings, **about)
-
-
-def serve_socket(flags: Mapping[str, str], sock: socket.socket) -> None:
-    """Serve an MCP client on a socket, in a thread, with these options. An error ends the process."""
-    from palaver.doors.cli.main import run_to_exit_code
-
-    def run() -> None:
-        asyncio.run(_stdio(load(parse_flags(flags)), options.Target().token, sock))
-
-    code = run_to_exit_code(run)
-    sock.close()
-    if code:
-        os._exit(code)
+    await stdio.serve_lines(
+        app,
+        requester,
+        app.settings,
+        pid=os.getpid(),
+        project=project_of(Path.cwd()),
+        lines=stdio.standard_input(first),
+        answered=answered,
+    )
 
 
 @click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})

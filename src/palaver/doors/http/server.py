@@ -16,7 +16,6 @@ from palaver.app import App
 from palaver.doors.http import logs
 from palaver.doors.http.routes import web_application
 from palaver.doors.http.timeouts import HttpProtocol
-from palaver.doors.local.running_server import announce
 from palaver.errors import Refused, Unavailable
 from palaver.settings import Settings
 
@@ -62,8 +61,7 @@ def serve(settings: Settings, banner: str = "", watch: Sequence[Path] = ()) -> N
     server.app = app
     if banner:
         print(banner, flush=True)
-    with announce(settings):
-        server.run(sockets=[sock])
+    server.run(sockets=[sock])
     if not server.started:
         raise Unavailable("The server could not start. See the messages above.")
 

@@ -26,6 +26,7 @@ from palaver import __version__
 from palaver.app import App, LoginEnded
 from palaver.doors.authentication import Requester, authenticate
 from palaver.doors.cli.connection import LocalConnection, local_requester, perform
+from palaver.doors.local import running_server
 from palaver.doors.local.server_socket import NAME, ShortPath
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.errors import PalaverError, Refused, Unauthorized
@@ -70,19 +71,20 @@ class LocalSocket:
         """Accept connections while the block runs. If several servers share a home, the latest one is found."""
         home = self._app.settings.data
         try:
-            sock = _bind(home)
+            sock = _bind(self._app.settings)
         except OSError as problem:  # with PostgreSQL the home can be read-only
-            log.warning("%s cannot be made (%s): 'palaver mcp' will open the data itself.", NAME, problem.strerror)
+            log.warning("No socket can be made in %s (%s): commands open the data themselves.", home, problem.strerror)
             yield
             return
-        own = (home / NAME).stat()
+        own = [(path, path.stat()) for path in (home / NAME, home / running_server.NAME)]
         server = await asyncio.start_unix_server(self._accept, sock=sock, limit=FIRST_LINE_BYTES)
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):
-                if os.path.samestat(own, (home / NAME).stat()):
-                    (home / NAME).unlink()
+            for path, made in own:
+                with contextlib.suppress(OSError):
+                    if os.path.samestat(made, path.stat()):
+                        path.unlink()
             server.close()
             for task in self._serving:
                 task.cancel()
@@ -133,7 +135,7 @@ class LocalSocket:
         self, requester: Requester, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Perform one operation. It is cancelled if the client goes away."""
-        request = json.loads(await _read_line(reader))
+        request = json.loads(await anext(lines_of(reader), ""))
         performing = asyncio.create_task(_perform(requester, request))
         leaving = asyncio.create_task(reader.read(1))
         try:
@@ -159,7 +161,7 @@ class LocalSocket:
         writer: asyncio.StreamWriter,
     ) -> None:
         await self._mcp.loaded()
-        from palaver.doors.mcp.stdio import StreamOutput, lines_of, serve_lines
+        from palaver.doors.mcp.stdio import serve_lines
 
         lines, output = lines_of(reader), StreamOutput(writer)
         try:
@@ -219,14 +221,16 @@ def _peer(writer: asyncio.StreamWriter) -> tuple[int, int] | None:
     return pid, uid
 
 
-def _bind(home: Path) -> socket.socket:
-    """A listening socket in the home. It replaces the socket of an earlier server."""
-    new = f"{NAME}.{os.getpid()}"
+def _bind(settings: Settings) -> socket.socket:
+    """Make the note and a listening socket in the home. They replace those of an earlier server."""
+    home = settings.data
+    make_folder(home)
+    note, new = (f"{name}.{os.getpid()}" for name in (running_server.NAME, NAME))
+    (home / note).write_text(json.dumps(running_server.note_of(settings)), "utf-8")
+    (home / note).replace(home / running_server.NAME)
     sock = socket.socket(socket.AF_UNIX)
     try:
-        make_folder(home)
-        with contextlib.suppress(FileNotFoundError):
-            (home / new).unlink()
+        (home / new).unlink(missing_ok=True)
         with ShortPath(str(home), new) as path:
             sock.bind(path)
         (home / new).chmod(0o600)
@@ -238,15 +242,30 @@ def _bind(home: Path) -> socket.socket:
     return sock
 
 
-async def _read_line(reader: asyncio.StreamReader) -> bytes:
-    """A line of any length."""
-    line = b""
-    while not line.endswith(b"\n"):
-        part = await reader.read(READ_BYTES)
-        if not part:
-            break
-        line += part
-    return line
+async def lines_of(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+    """The lines of a stream. A line can have any length."""
+    parts: list[bytes] = []
+    while data := await reader.read(READ_BYTES):
+        first, *more = data.split(b"\n")
+        parts.append(first)
+        for part in more:
+            yield b"".join(parts).decode("utf-8", "replace") + "\n"
+            parts = [part]
+    if rest := b"".join(parts):
+        yield rest.decode("utf-8", "replace")
+
+
+class StreamOutput:
+    """Writes text to a stream."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, text: str, /) -> None:
+        self._writer.write(text.encode("utf-8"))
+
+    async def flush(self) -> None:
+        await self._writer.drain()
 
 
 def _line(value: Any) -> bytes:

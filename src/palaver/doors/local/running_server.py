@@ -1,64 +1,28 @@
 """Find the server that runs on the same data, for `palaver mcp` and the command line.
 
-A server writes `server.json` into PALAVER_HOME and keeps a lock on it. The lock shows that the server is alive: a
-process id could belong to another program, and a crashed server does not remove the file.
+A server writes `server.json` into PALAVER_HOME. It is alive if it accepts connections on its socket: a process id could
+belong to another program, and a crashed server does not remove the file.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import socket
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
+from palaver.doors.local.server_socket import ANSWER_SECONDS, ShortPath
 from palaver.settings import Settings
-from palaver.synced_files import make_folder
 
 NAME = "server.json"
 
-log = logging.getLogger("palaver")
 
-
-@contextmanager
-def announce(settings: Settings) -> Iterator[None]:
-    """Let other processes find this server. If several servers share a home, the latest one is found."""
-    path = settings.data / NAME
-    try:
-        file = _write_note(path, settings)
-    except OSError as problem:  # with PostgreSQL the home can be read-only
-        log.warning("%s cannot be written (%s): 'palaver mcp' will not find this server.", NAME, problem.strerror)
-        yield
-        return
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            if os.path.samestat(os.fstat(file), path.stat()):
-                path.unlink()
-        os.close(file)
-
-
-def _write_note(path: Path, settings: Settings) -> int:
-    """Write and lock the file, then move it into place. Returns its descriptor."""
+def note_of(settings: Settings) -> dict[str, Any]:
+    """The content of the file."""
     note = {"url": settings.base_url, "host": settings.host, "port": settings.port, "pid": os.getpid()}
-    make_folder(path.parent)
-    new = path.with_name(f"{NAME}.{os.getpid()}")
-    file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        os.write(file, json.dumps(note | {"data": _data(settings)}).encode())
-        new.replace(path)
-    except OSError:
-        os.close(file)
-        new.unlink(missing_ok=True)
-        raise
-    return file
+    return note | {"data": _data(settings)}
 
 
 def running_server(settings: Settings) -> str | None:
@@ -70,17 +34,13 @@ def running_server(settings: Settings) -> str | None:
 def running_note(settings: Settings) -> dict[str, Any] | None:
     """The url, host and port of a live server on the same data, if there is one."""
     try:
-        file = os.open(settings.data / NAME, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return None  # no server holds the lock
-    except BlockingIOError:
-        note: dict[str, Any] = json.loads(os.read(file, 65_536))
-        return note if note["data"] == _data(settings) else None
-    finally:
-        os.close(file)
+        note: dict[str, Any] = json.loads((settings.data / NAME).read_bytes())
+        with socket.socket(socket.AF_UNIX) as sock, ShortPath(str(settings.data)) as path:
+            sock.settimeout(ANSWER_SECONDS)
+            sock.connect(path)
+    except (OSError, ValueError):
+        return None  # no server listens
+    return note if note.get("data") == _data(settings) else None
 
 
 def _data(settings: Settings) -> str:

@@ -23,8 +23,6 @@ from palaver.doors.mcp.surrogates import FixedLines
 from palaver.operations import identity
 from palaver.settings import Settings
 
-READ_BYTES = 65_536
-
 
 class Output(Protocol):
     async def write(self, text: str, /) -> Any: ...
@@ -71,29 +69,3 @@ async def standard_input(first: bytes) -> AsyncIterator[str]:
         yield first.decode("utf-8", "replace")
     async for line in anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
         yield line
-
-
-async def lines_of(reader: asyncio.StreamReader) -> AsyncIterator[str]:
-    """The lines of a stream. A line can have any length."""
-    parts: list[bytes] = []
-    while data := await reader.read(READ_BYTES):
-        first, *more = data.split(b"\n")
-        parts.append(first)
-        for part in more:
-            yield b"".join(parts).decode("utf-8", "replace") + "\n"
-            parts = [part]
-    if rest := b"".join(parts):
-        yield rest.decode("utf-8", "replace")
-
-
-class StreamOutput:
-    """Writes text to a stream."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-
-    async def write(self, text: str, /) -> None:
-        self._writer.write(text.encode("utf-8"))
-
-    async def flush(self) -> None:
-        await self._writer.drain()
