@@ -20,6 +20,9 @@ import httpx
 
 from measure import Request
 from palaver.app import App
+from palaver.model.ids import new_id
+from palaver.model.messages import Message
+from palaver.model.times import now
 from palaver.settings import load
 from palaver.store.bus import messages, threads
 from palaver.store.engines.database import Change
@@ -57,8 +60,9 @@ class Ours:
         stored = [threads.open_or_create(change, f"preload {n}")[0] for n in range(self._topics)]
         for number, text in batch:
             thread = stored[number % self._topics]
-            draft = messages.Draft("preload", None, "preload", text)
-            messages.add(change, thread, draft, threads.next_seq(change, thread), None)
+            id, seq = new_id(), threads.next_seq(change, thread)
+            said = Message(id, id, thread.thread.id, seq, "preload", None, "preload", "user", text, now())
+            messages.add(change, thread, said)
 
     def start(self) -> float:
         """Start the server; returns the seconds until it answered a search."""

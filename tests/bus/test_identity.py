@@ -248,7 +248,9 @@ def test_an_agent_silent_for_an_hour_is_free(engine: Engine, tmp_path: Path):
 
     async def play() -> list[list[str]]:
         async with opened(settings) as bus:
-            agent, _ = await bus.here.change(lambda change: agents.register(change, name="A", client="c", project="p"))
+            agent, _ = await bus.here.change(
+                lambda change: agents.register(change, agents.NewAgent("A", client="c", project="p"))
+            )
             found = []
             for since in (agent.last_heartbeat, agent.last_heartbeat + timedelta(seconds=1)):
                 free = await bus.here.read(

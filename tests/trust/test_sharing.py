@@ -57,7 +57,9 @@ def program(server: Server, client: str, project: str, owner: str = "") -> Progr
         here = await app.open()
 
         def make(change: Any) -> Program:
-            agent, secret = agents.register(change, name=word(client), client=client, project=project, owner=owner)
+            agent, secret = agents.register(
+                change, agents.NewAgent(word(client), client=client, project=project, owner=owner)
+            )
             return Program(server, agent.slug, agent.id, secret, project)
 
         return await here.change(make)

@@ -1,8 +1,18 @@
-"""Answers that leave out fields with their default value."""
+"""Answers: made from other values, and without the fields that have their default value."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import fields
+from typing import Any, ClassVar, TypeVar
+
+T = TypeVar("T")
+
+
+def answer_of(kind: type[T], source: object, **others: Any) -> T:
+    """A dataclass with the values that another object has under the same names. `others` are its other fields."""
+    columns: Any = kind
+    same = {one.name: getattr(source, one.name) for one in fields(columns) if hasattr(source, one.name)}
+    return kind(**same | others)
 
 
 class OmitsDefaults:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -41,7 +41,7 @@ class Event:
     id: int = 0
 
     def numbered(self, id: int) -> Event:
-        return Event(self.type, self.thread_id, self.payload, self.message_id, id)
+        return replace(self, id=id)
 
     @cached_property
     def payload_for_agents(self) -> bytes:
@@ -70,34 +70,17 @@ def message_new(message: Message) -> Event:
 
 
 def message_edited(message: Message, edited_by: str) -> Event:
-    payload = {
-        "message_id": message.id,
-        "thread_id": message.thread_id,
-        "seq": message.seq,
-        "content": message.content,
-        "edited_by": edited_by,
-        "edited_at": message.edited_at,
-        "edit_version": message.edit_version,
-        "metadata": message.metadata,
-    }
-    return Event("msg.edit", message.thread_id, encode(payload), message.id)
+    names = ("message_id", "thread_id", "seq", "content", "edited_at", "edit_version", "metadata")
+    return Event("msg.edit", message.thread_id, _payload(message, *names, edited_by=edited_by), message.id)
 
 
 def message_deleted(message: Message) -> Event:
-    payload = {"message_id": message.id, "thread_id": message.thread_id, "seq": message.seq}
-    return Event("msg.delete", message.thread_id, encode(payload))
+    return Event("msg.delete", message.thread_id, _payload(message, "message_id", "thread_id", "seq"))
 
 
 def reacted(reaction: Reaction, thread_id: str) -> Event:
-    payload = {
-        "reaction_id": reaction.id,
-        "message_id": reaction.message_id,
-        "agent_id": reaction.agent_id,
-        "agent_name": reaction.agent_name,
-        "reaction": reaction.reaction,
-        "thread_id": thread_id,
-    }
-    return Event("msg.react", thread_id, encode(payload))
+    names = ("message_id", "agent_id", "agent_name", "reaction")
+    return Event("msg.react", thread_id, _payload(reaction, *names, reaction_id=reaction.id, thread_id=thread_id))
 
 
 def unreacted(message_id: str, agent_id: str | None, reaction: str, thread_id: str) -> Event:
@@ -106,39 +89,27 @@ def unreacted(message_id: str, agent_id: str | None, reaction: str, thread_id: s
 
 
 def thread_new(thread: Thread) -> Event:
-    payload = {
-        "thread_id": thread.id,
-        "topic": thread.topic,
-        "status": thread.status,
-        "created_at": thread.created_at,
-    }
-    return Event("thread.new", thread.id, encode(payload))
+    return Event("thread.new", thread.id, _payload(thread, "thread_id", "topic", "status", "created_at"))
 
 
 def thread_changed(thread: Thread) -> Event:
-    payload = {
-        "thread_id": thread.id,
-        "topic": thread.topic,
-        "status": thread.status,
-        "summary": thread.summary,
-    }
-    return Event("thread.state", thread.id, encode(payload))
+    return Event("thread.state", thread.id, _payload(thread, "thread_id", "topic", "status", "summary"))
 
 
 def thread_deleted(thread: Thread) -> Event:
-    return Event("thread.deleted", thread.id, encode({"thread_id": thread.id, "topic": thread.topic}))
+    return Event("thread.deleted", thread.id, _payload(thread, "thread_id", "topic"))
 
 
 def agent_online(agent: Agent) -> Event:
-    return Event("agent.online", None, encode(_agent_payload(agent)))
+    return Event("agent.online", None, _payload(agent, "agent_id", "name", "display_name", thread_id=None))
 
 
 def agent_offline(agent: Agent) -> Event:
-    return Event("agent.offline", None, encode(_agent_payload(agent)))
+    return replace(agent_online(agent), type="agent.offline")
 
 
-def _agent_payload(agent: Agent) -> dict[str, Any]:
-    return {"thread_id": None, "agent_id": agent.id, "name": agent.name, "display_name": agent.display_name}
+def _payload(source: object, *names: str, **others: Any) -> bytes:
+    return encode({name: getattr(source, name) for name in names} | others)
 
 
 def reset(id: int) -> Event:

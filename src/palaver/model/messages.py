@@ -49,12 +49,12 @@ class Message:
     role: Role
     content: str
     created_at: datetime
-    priority: Priority
-    mentions: list[str]
-    reply_to_msg_id: str | None
-    metadata: dict[str, Any] | None
-    edited_at: datetime | None
-    edit_version: int
+    priority: Priority = "normal"
+    mentions: list[str] = field(default_factory=list)
+    reply_to_msg_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    edited_at: datetime | None = None
+    edit_version: int = 0
     reactions: list[Reaction] = field(default_factory=list)
 
     def is_for(self, names: set[str]) -> bool:

@@ -8,11 +8,13 @@ An agent belongs to an owner, works in a program and on a project. It is called 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from palaver.model.people import Agent, Caller, Client, title_of
 from palaver.model.projects import project_name
 from palaver.operations import identity
 from palaver.store.bus import agents
+from palaver.store.bus.agents import NewAgent
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import sessions
 from palaver.store.sessions.outlines import SUBAGENT
@@ -27,17 +29,8 @@ def agent_for(change: Change, caller: Caller, client: Client, session_id: str, *
     found = find_agent(change, caller, client, session_id, is_at_work=is_at_work)
     if found:
         return found
-    made, _ = agents.register(
-        change,
-        name=name_of(client),
-        slug=slug_of(client),
-        ide=client.title,
-        is_online=is_at_work,
-        client=client.program,
-        project=client.project,
-        owner=caller.owner,
-    )
-    return made
+    new = NewAgent(name_of(client), slug_of(client), ide=client.title, is_online=is_at_work, owner=caller.owner)
+    return agents.register(change, replace(new, client=client.program, project=client.project))[0]
 
 
 def find_agent(

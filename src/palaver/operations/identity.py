@@ -21,6 +21,7 @@ from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller
 from palaver.model.times import now
 from palaver.store.bus import agents, names
+from palaver.store.bus.messages import Reactor
 from palaver.store.engines.database import Change, Reader
 
 ACTIVE = timedelta(hours=1)
@@ -129,9 +130,8 @@ def must_be_agent(change: Change, caller: Caller) -> Agent:
         slug, client = caller.session.slug, caller.client
         own = agents.named(change, slug)
         if own is None:
-            name = agents.slug_of(slug)
             names.must_be_free(change, slug, "-")
-            own, _ = agents.register(change, name=slug, slug=name, client=client.program, project=client.project)
+            own, _ = agents.register(change, agents.NewAgent(slug, client=client.program, project=client.project))
         caller.session.agent_id = own.id
     if own is None:
         raise unknown_agent()
@@ -220,12 +220,6 @@ def must_be_author(read: Reader, caller: Caller, message: Message) -> Agent | No
         author = agents.find(read, message.author_id) if message.author_id else None
         _must_be_own(read, caller, None, message.author_id or message.author, author)
     return own
-
-
-@dataclass(frozen=True, slots=True)
-class Reactor:
-    agent_id: str | None
-    name: str | None
 
 
 def reactor_of(read: Reader, caller: Caller, agent_id: str | None) -> Reactor:

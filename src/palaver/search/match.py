@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from palaver.model.library import is_unique
 from palaver.model.sessions import Turn
-from palaver.store.bus import found_messages
-from palaver.store.bus.found_messages import FoundMessage
+from palaver.store.bus import messages
+from palaver.store.bus.messages import FoundMessage
 from palaver.store.engines.database import RankedPage, RankedPassage, Reader, Scope
 from palaver.store.library.archive import FoundMessage as ArchivedMessage
 from palaver.store.library.archive import search as search_archive
@@ -28,7 +28,7 @@ MOST_EQUALS = 1_000
 def match_messages(read: Reader, query: Query, scope: Scope, limit: int) -> tuple[list[FoundMessage], RankedPage]:
     """The best messages of the bus. The text is read for one page only."""
     page = match(read, query, scope, limit)
-    return found_messages.by_ids(read, [hit.passage_id for hit in page.hits]), page
+    return messages.by_passages(read, [hit.passage_id for hit in page.hits]), page
 
 
 def match_turns(read: Reader, query: Query, scope: Scope, limit: int) -> tuple[list[Turn], bool]:

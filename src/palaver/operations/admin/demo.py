@@ -80,7 +80,7 @@ def _add_threads(change: Change, story: Story, moment: datetime) -> tuple[dict[s
     for one in story["agents"]:
         with as_if_at(before(moment, "21d")):
             known = agents.named(change, one["name"])
-            people[one["name"]] = known or agents.register(change, **{**one, "display_name": one["name"]})[0]
+            people[one["name"]] = known or agents.register(change, agents.NewAgent(**one, display_name=one["name"]))[0]
     count = 0
     for told in story["threads"]:
         with as_if_at(before(moment, told["begun"])):

@@ -78,7 +78,7 @@ class OAuth:
             agent = agents.find(change, known) if known else None
             if agent is None:
                 name = f"{client.name} ({caller.name})"
-                agent, _ = agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
+                agent, _ = agents.register(change, agents.NewAgent(name, is_online=False))
             return agent.id, agent.slug
 
         agent_id, slug = await workspace.change(agent_in)

@@ -103,7 +103,7 @@ def known_agent(change: Change, name: str) -> tuple[str, str]:
     agent = agents.named(change, name)
     if agent is None:
         names.must_be_free(change, name)
-        agent, _ = agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
+        agent, _ = agents.register(change, agents.NewAgent(name, is_online=False))
     return agent.id, agent.slug
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -12,6 +12,7 @@ from pydantic import Field
 from palaver.errors import Conflict
 from palaver.model import visibility
 from palaver.model.admin.audit import signature
+from palaver.model.answers import answer_of
 from palaver.model.events import agent_offline, agent_online
 from palaver.model.people import Agent, Caller, Client, program_of
 from palaver.model.requests import (
@@ -75,17 +76,7 @@ class Registered:
 
 
 def registration_of(agent: Agent, token: str | None) -> Registered:
-    return Registered(
-        id=agent.id,
-        agent_id=agent.id,
-        name=agent.name,
-        display_name=agent.display_name,
-        slug=agent.slug,
-        token=token,
-        capabilities=agent.capabilities,
-        skills=agent.skills,
-        is_online=agent.is_online,
-    )
+    return answer_of(Registered, agent, token=token)
 
 
 def register_new(
@@ -109,20 +100,20 @@ def register_new(
     if client.program and client.project and not about.display_name:
         slug = slug or client_agents.slug_of(client)
         name = name if model else client_agents.name_of(client)
-    agent, token = agents.register(
-        change,
-        name=slug if slug and not about.ide and not about.model else name,
-        slug=slug,
-        ide=ide,
-        model=model,
-        display_name=about.display_name or None,
-        description=about.description or "",
-        capabilities=about.capabilities,
-        skills=about.skills,
+    new = agents.NewAgent(
+        slug if slug and not about.ide and not about.model else name,
+        slug or "",
+        about.display_name or None,
+        about.description or "",
+        ide,
+        model,
+        about.capabilities or [],
+        about.skills or [],
         client=client.program,
         project=client.project,
         owner=owner,
     )
+    agent, token = agents.register(change, new)
     change.tell(agent_online(agent))
     return agent, token
 
@@ -239,13 +230,8 @@ def update_agent(change: Change, caller: Caller, request: UpdateAgent) -> Agent:
         agent = agents.rename(change, agent, request.name, agents.slug_of(request.name))
     if request.display_name not in (None, agent.display_name):
         agents.rename(change, agent, request.display_name or None)
-    return agents.update(
-        change,
-        agent,
-        description=agent.description if request.description is None else request.description,
-        capabilities=agent.capabilities if request.capabilities is None else request.capabilities,
-        skills=agent.skills if request.skills is None else request.skills,
-    )
+    given = request.model_dump(include={"description", "capabilities", "skills"}, exclude_none=True)
+    return agents.update(change, replace(agent, **given))
 
 
 class RenameAgent(AgentCredentials):

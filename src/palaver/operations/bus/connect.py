@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from palaver import __version__
 from palaver.errors import Refused
 from palaver.model import visibility
+from palaver.model.answers import answer_of
 from palaver.model.events import agent_online
 from palaver.model.messages import Message, Status
 from palaver.model.people import Agent, Caller
@@ -114,10 +115,8 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
     shown = show(seen, request.max_tokens, newest=True, has_more=len(found) > request.limit)
     read_marks.advance(change, agent.id, stored.document_id, thread.current_seq)
     return Connected(
-        agent=ConnectedAgent(agent.id, agent.id, agent.name, agent.display_name, agent.slug, token, registered=True),
-        thread=ConnectedThread(
-            thread.id, thread.id, thread.topic, thread.status, is_new, thread.system_prompt, thread.metadata
-        ),
+        agent=answer_of(ConnectedAgent, agent, token=token, registered=True),
+        thread=answer_of(ConnectedThread, thread, created=is_new),
         messages=shown.messages,
         current_seq=thread.current_seq,
         truncated=shown.has_more,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palaver.errors import Refused, TooMany
-from palaver.store.bus import post_times
+from palaver.store.bus import messages
 from palaver.store.engines.database import Change
 from palaver.text.secrets import secret_in
 
@@ -21,6 +21,6 @@ def refuse_too_many_posts(change: Change, author: str) -> None:
     limit = change.settings.rate_limit
     if limit <= 0:
         return
-    wait = post_times.add(change, author, limit)
+    wait = messages.wait_to_post(change, author, limit)
     if wait:
         raise TooMany(f"Rate limit exceeded: {limit} posts a minute for each author. Try again in {wait} s.", wait)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, cast
 
 import orjson
 from pydantic import Field
 
 from palaver.errors import Refused, SeqMismatch
 from palaver.model import visibility
+from palaver.model.answers import answer_of
 from palaver.model.events import agent_online, message_deleted, message_edited, message_new
+from palaver.model.ids import new_id
 from palaver.model.messages import Edit, Message, Priority, Reaction, Role, Thread
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import (
@@ -211,18 +213,24 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Posted
     refuse_too_many_posts(change, author.agent_id or author.label)
     attached = {"images": request.images, "files": request.files}
     metadata = {**(request.metadata or {}), **{name: found for name, found in attached.items() if found}} or None
-    draft = messages.Draft(
+    seq, id = threads.next_seq(change, thread), new_id()
+    message = Message(
+        id=id,
+        message_id=id,
+        thread_id=thread.thread.id,
+        seq=seq,
         author=author.label,
         author_id=author.agent_id,
         author_name=author.name,
-        content=request.content,
         role=request.role,
+        content=request.content,
+        created_at=now(),
         priority=request.priority,
-        mentions=tuple(request.mentions or ()),
+        mentions=request.mentions or [],
         reply_to_msg_id=request.reply_to_msg_id,
         metadata=metadata,
     )
-    message, receivers = messages.add(change, thread, draft, threads.next_seq(change, thread), key)
+    receivers = messages.add(change, thread, message, key)
     change.tell(message_new(message))
     if author.agent:
         read_marks.join(change, author.agent.id, thread.document_id, message.seq)
@@ -235,15 +243,7 @@ def _posted_message(caller: Caller, message: Message, receivers: Receivers) -> P
     shown, unknown = visibility.mask_message(caller, message), list(receivers.unknown.values())
     if not receivers.reached and not unknown:
         return cast(PostedMessage, shown)
-    return _extended(PostedMessage, shown, reached=receivers.reached, unknown_names=unknown)
-
-
-M = TypeVar("M", bound=Message)
-
-
-def _extended(kind: type[M], message: Message, **more: Any) -> M:
-    """The message as a `kind` with more fields."""
-    return kind(**{one.name: getattr(message, one.name) for one in fields(message)}, **more)
+    return answer_of(PostedMessage, shown, reached=receivers.reached, unknown_names=unknown)
 
 
 def mark_active(change: Change, agent: Agent, activity: str) -> None:
@@ -386,7 +386,7 @@ def edit_message(change: Change, caller: Caller, request: EditMessage) -> Edited
 
 def _edited_message(message: Message, editor: str | None) -> EditedMessage:
     about = {"version": message.edit_version, "edited_by": editor, "no_change": editor is None}
-    return _extended(EditedMessage, message, **about)
+    return answer_of(EditedMessage, message, **about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,4 +434,4 @@ def delete_message(change: Change, caller: Caller, request: OneMessage) -> Messa
     identity.must_be_author(change, caller, stored.message)
     messages.remove(change, stored)
     change.tell(message_deleted(stored.message))
-    return MessageDeleted(True, stored.message.id, stored.message.thread_id, stored.message.seq)
+    return answer_of(MessageDeleted, stored.message, deleted=True)

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from palaver.errors import Refused
+from palaver.model.answers import answer_of
 from palaver.model.events import reacted, unreacted
 from palaver.model.messages import Reaction
 from palaver.model.people import Caller
@@ -16,7 +17,7 @@ from palaver.model.requests import Id, storable
 from palaver.operations import identity
 from palaver.operations.bus.messages import OneMessage
 from palaver.operations.operation import Command, Route, Tool, only, operation
-from palaver.store.bus import messages, reactions
+from palaver.store.bus import messages
 from palaver.store.engines.database import Change, Reader
 
 LONGEST_LABEL = 64
@@ -50,7 +51,7 @@ class ToolReaction:
 
 
 def _with_reaction_id(r: Reaction) -> ToolReaction:
-    return ToolReaction(r.id, r.message_id, r.agent_id, r.agent_name, r.reaction, r.created_at)
+    return answer_of(ToolReaction, r, reaction_id=r.id)
 
 
 @operation(
@@ -63,7 +64,7 @@ def react(change: Change, caller: Caller, request: React) -> Reaction:
     label = checked_label(request.reaction)
     stored = messages.must_hold(change, request.message_id)
     who = identity.reactor_of(change, caller, request.agent_id)
-    reaction, is_new = reactions.add(change, stored.passage_id, stored.message.id, who.agent_id, who.name, label)
+    reaction, is_new = messages.react(change, stored, who, label)
     if is_new:
         change.tell(reacted(reaction, stored.message.thread_id))
     return reaction
@@ -85,7 +86,7 @@ class ToolUnreacted:
 
 
 def _without_agent(answer: Unreacted) -> ToolUnreacted:
-    return ToolUnreacted(answer.removed, answer.message_id, answer.reaction)
+    return answer_of(ToolUnreacted, answer)
 
 
 @operation(
@@ -98,7 +99,7 @@ def unreact(change: Change, caller: Caller, request: React) -> Unreacted:
     label = checked_label(request.reaction)
     who = identity.reactor_of(change, caller, request.agent_id)
     stored = messages.find(change, request.message_id)
-    removed = stored is not None and reactions.remove(change, stored.passage_id, who.agent_id, label)
+    removed = stored is not None and messages.unreact(change, stored, who.agent_id, label)
     if stored and removed:
         change.tell(unreacted(stored.message.id, who.agent_id, label, stored.message.thread_id))
     return Unreacted(removed, request.message_id, label, who.agent_id)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from palaver.model.messages import Template
 from palaver.model.people import Caller
 from palaver.model.requests import Id, Line, Metadata, NoArguments, Request, Text
+from palaver.model.times import now
 from palaver.operations.bus.agents import Ok
 from palaver.operations.bus.content_filter import refuse_secrets
 from palaver.operations.operation import Command, Route, Tool, only, operation
@@ -68,14 +69,7 @@ class CreateTemplate(Request):
 def create_template(change: Change, caller: Caller, request: CreateTemplate) -> Template:
     """Create a thread template. An existing id cannot be overwritten."""
     refuse_secrets(change, request.system_prompt, "system_prompt")
-    return templates.create(
-        change,
-        id=request.id,
-        name=request.name,
-        description=request.description,
-        system_prompt=request.system_prompt,
-        default_metadata=request.default_metadata,
-    )
+    return templates.create(change, Template(**request.model_dump(), is_builtin=False, created_at=now()))
 
 
 class UpdateTemplate(OneTemplate):
@@ -97,14 +91,9 @@ def update_template(change: Change, caller: Caller, request: UpdateTemplate) -> 
     """Update a template that is not built in. Fields you leave out and threads that used it do not change."""
     refuse_secrets(change, request.system_prompt, "system_prompt")
     old = templates.must_exist(change, request.template_id)
-    return templates.update(
-        change,
-        old,
-        name=old.name if request.name is None else request.name,
-        description=old.description if request.description is None else request.description or None,
-        system_prompt=old.system_prompt if request.system_prompt is None else request.system_prompt or None,
-        default_metadata=old.default_metadata if request.default_metadata is None else request.default_metadata,
-    )
+    given = request.model_dump(exclude={"template_id"}, exclude_none=True)
+    emptied: dict[str, Any] = {name: given[name] or None for name in ("description", "system_prompt") if name in given}
+    return templates.update(change, replace(old, **given | emptied))
 
 
 @operation(

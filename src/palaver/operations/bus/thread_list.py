@@ -12,7 +12,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import Request, clamp
 from palaver.operations import identity
 from palaver.operations.operation import Route, operation
-from palaver.store.bus import read_marks, thread_list
+from palaver.store.bus import read_marks, threads
 from palaver.store.engines.database import Reader
 
 
@@ -60,7 +60,7 @@ class ThreadPreviews:
 def list_thread_previews(read: Reader, caller: Caller, request: ListThreadPreviews) -> ThreadPreviews:
     """List threads, latest message first, each with the start of its last message and its recent participants."""
     reader = read_marks.reader_of(caller, identity.agent_of(read, caller))
-    found = thread_list.latest_threads(
+    found = threads.latest_threads(
         read, reader.key, include_archived=request.include_archived, limit=request.limit + 1, offset=request.offset
     )
     previews = []

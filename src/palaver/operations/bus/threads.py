@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 from pydantic import Field
 
@@ -57,8 +57,8 @@ def open_thread(
     stored, is_new = threads.open_or_create(
         change,
         checked_topic(request.topic),
-        system_prompt=request.system_prompt or (template.system_prompt if template else None),
-        template_id=template.id if template else None,
+        system_prompt=request.system_prompt or (template and template.system_prompt),
+        template_id=template and template.id,
         metadata={**defaults, **(request.metadata or {})} or None,
         created_by=visibility.creator_of(caller) if caller else None,
     )
@@ -153,16 +153,16 @@ def change_thread(change: Change, caller: Caller, request: UpdateThread) -> Thre
     has_posted = bool(caller.acting_agent) and threads.has_posted(change, stored, caller.acting_agent or "")
     visibility.must_take_part(caller, stored.created_by, has_posted=has_posted)
     old = stored.thread
-    wanted: dict[str, Any] = {
-        "topic": checked_topic(request.topic) if request.topic is not None else old.topic,
-        "status": request.status or old.status,
-        "system_prompt": old.system_prompt if request.system_prompt is None else request.system_prompt,
-        "summary": old.summary if request.summary is None else request.summary,
-        "metadata": {**(old.metadata or {}), **request.metadata} if request.metadata else old.metadata,
-    }
-    if all(getattr(old, name) == value for name, value in wanted.items()):
+    given = request.model_dump(include={"status", "system_prompt", "summary"}, exclude_none=True)
+    new = replace(
+        old,
+        topic=checked_topic(request.topic) if request.topic is not None else old.topic,
+        metadata={**(old.metadata or {}), **request.metadata} if request.metadata else old.metadata,
+        **given,
+    )
+    if new == old:
         return old
-    thread = threads.update(change, stored, **wanted)
+    thread = threads.update(change, stored, new)
     change.tell(thread_changed(thread))
     return thread
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from palaver.model import visibility
+from palaver.model.answers import answer_of
 from palaver.model.people import Caller
 from palaver.model.requests import Line, Request, clamp
 from palaver.model.times import now
@@ -53,13 +54,11 @@ def list_mentions(read: Reader, caller: Caller, request: ListMentions) -> list[M
     reader = ThreadReader(None, request.name) if is_named else own
     found = read_marks.mentions_of(read, reader, now() - LOOK_BACK, request.limit, marks_of=own)
     return [
-        MentionItem(
-            message_id=one.message.id,
-            thread_id=one.message.thread_id,
+        answer_of(
+            MentionItem,
+            one.message,
             topic=one.topic,
-            seq=one.message.seq,
             author=one.message.author_name,
-            created_at=one.message.created_at,
             text=notable.one_line(one.message.content, TEXT_LENGTH),
             is_read=one.is_read,
         )

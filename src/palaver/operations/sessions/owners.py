@@ -73,16 +73,11 @@ def owner_or_new(change: Change, caller: Caller, name: str, recorded: Owner | No
     """
     if agents.named(change, name) is None and not visibility.is_bound(caller):
         if recorded:
-            restore_agent(change, recorded)
+            agents.restore(change, recorded)
         else:
             names.must_be_free(change, name, "-")
-            agents.register(change, name=name, slug=agents.slug_of(name), is_online=False)
+            agents.register(change, agents.NewAgent(name, is_online=False))
     return owner_of(change, caller, name)
-
-
-def restore_agent(change: Change, owner: Owner) -> None:
-    """Add an agent that only transcripts know."""
-    agents.restore(change, owner.id, owner.slug, owner.name, owner.program, owner.project, owner.owner)
 
 
 async def recording_owner(

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from palaver.errors import Conflict, Timeout
 from palaver.model.sessions import Owner, Turn
-from palaver.operations.sessions.owners import restore_agent
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import followed_files, sessions
@@ -116,7 +115,7 @@ async def _owners(workspace: Workspace, *, restore: bool = True) -> list[Owner]:
     ids, by_slug = {agent.id for agent in known}, {agent.slug: agent.id for agent in known}
     for owner in owners:
         if restore and owner.id not in ids and owner.slug not in by_slug:
-            await workspace.change(partial(restore_agent, owner=owner))
+            await workspace.change(partial(agents.restore, owner=owner))
     return [owner if owner.id in ids else replace(owner, id=by_slug.get(owner.slug, owner.id)) for owner in owners]
 
 

@@ -9,18 +9,19 @@ import os
 import secrets
 import socket
 from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
-
-import orjson
 
 from palaver.errors import NotFound, Unauthorized
 from palaver.model.ids import new_id
 from palaver.model.people import OTHER_NAMES, Agent, program_of
 from palaver.model.projects import identity_of
-from palaver.model.times import instant, maybe_instant, micros, now
+from palaver.model.sessions import Owner
+from palaver.model.times import micros, now
 from palaver.store.bus import names
 from palaver.store.engines.database import Change, Reader, Row
+from palaver.store.rows import from_row, params_of, stored
 from palaver.text.folded_names import slug_of as slug_of
 
 CONNECTIONS_KEPT = timedelta(days=90)
@@ -30,70 +31,51 @@ SECRETS_KEPT = 20
 
 
 def _agent(row: Row) -> Agent:
-    return Agent(
-        id=row["id"],
-        agent_id=row["id"],
-        slug=row["slug"],
-        name=row["name"],
-        display_name=row["display_name"],
-        description=row["description"],
-        ide=row["ide"],
-        model=row["model"],
-        capabilities=orjson.loads(row["capabilities"]),
-        skills=orjson.loads(row["skills"]),
-        is_online=bool(row["is_online"]),
-        registered_at=instant(row["registered_at"]),
-        last_heartbeat=instant(row["last_heartbeat"]),
-        last_activity=row["last_activity"],
-        last_activity_time=maybe_instant(row["last_activity_time"]),
-        waiting_in=row["waiting_in"],
-        client=row["client"] or None,
-        project=row["project"] or None,
-        owner=row["owner"],
-    )
+    client, project = row["client"] or None, row["project"] or None
+    return from_row(Agent, row, agent_id=row["id"], client=client, project=project)
 
 
-def register(
-    change: Change,
-    *,
-    name: str,
-    slug: str | None = None,
-    ide: str = "",
-    model: str = "",
-    display_name: str | None = None,
-    description: str = "",
-    capabilities: list[str] | None = None,
-    skills: list[dict[str, Any]] | None = None,
-    is_online: bool = True,
-    client: str = "",
-    project: str = "",
-    owner: str = "",
-) -> tuple[Agent, str]:
+@dataclass(frozen=True, slots=True)
+class NewAgent:
+    """An agent to register. Its slug is made from its name unless it is given."""
+
+    name: str
+    slug: str = ""
+    display_name: str | None = None
+    description: str = ""
+    ide: str = ""
+    model: str = ""
+    capabilities: list[str] = field(default_factory=list)
+    skills: list[dict[str, Any]] = field(default_factory=list)
+    is_online: bool = True
+    client: str = ""
+    project: str = ""
+    owner: str = ""
+
+
+def register(change: Change, new: NewAgent) -> tuple[Agent, str]:
     """Add an agent and return it with its secret. A taken name or slug gets a number: 'Cursor (GPT-4) 2'."""
     agent_id, secret = new_id(), secrets.token_urlsafe(32)
-    slug = slug or slug_of(display_name or name)
-    while not change.run(
-        "insert_agent",
-        id=agent_id,
-        slug=names.free(change, slug, "-"),
-        name=names.free(change, name),
-        display_name=display_name and names.free(change, display_name),
-        description=description,
-        ide=ide,
-        model=model,
-        capabilities=orjson.dumps(capabilities or []).decode(),
-        skills=orjson.dumps(skills or []).decode(),
-        token_hash=_hash(secret),
-        is_online=is_online,
-        at=micros(now()),
-        activity="registered",
-        client=client,
-        project=project,
-        is_released=not is_online,
-        owner=owner,
+    slug = new.slug or slug_of(new.display_name or new.name)
+    while not _insert(
+        change,
+        agent_id,
+        replace(
+            new,
+            slug=names.free(change, slug, "-"),
+            name=names.free(change, new.name),
+            display_name=new.display_name and names.free(change, new.display_name),
+        ),
+        "registered",
+        _hash(secret),
     ):
         pass  # another caller has just taken the name: try the next number
     return _keep_names(change, agent_id), secret
+
+
+def _insert(change: Change, id: str, new: NewAgent, activity: str, token_hash: str | None) -> int:
+    about = {"at": micros(now()), "activity": activity, "token_hash": token_hash, "is_released": not new.is_online}
+    return change.run("insert_agent", id=id, **params_of(new), **about)
 
 
 def _keep_names(change: Change, agent_id: str) -> Agent:
@@ -103,32 +85,12 @@ def _keep_names(change: Change, agent_id: str) -> Agent:
     return agent
 
 
-def restore(
-    change: Change, agent_id: str, slug: str, name: str, client: str = "", project: str = "", owner: str = ""
-) -> None:
+def restore(change: Change, owner: Owner) -> None:
     """Add an agent that the transcripts know, with its old id. It gets a secret when it registers again."""
-    if change.must("count_agents_named", slug="", name=name)["taken"]:
-        name = f"{name} ({slug})"
-    change.run(
-        "insert_agent",
-        id=agent_id,
-        slug=slug,
-        name=name,
-        display_name=None,
-        description="",
-        ide="",
-        model="",
-        capabilities="[]",
-        skills="[]",
-        token_hash=None,
-        is_online=False,
-        at=micros(now()),
-        activity="restored",
-        client=client,
-        project=project,
-        is_released=True,
-        owner=owner,
-    )
+    is_taken = change.must("count_agents_named", slug="", name=owner.name)["taken"]
+    name = f"{owner.name} ({owner.slug})" if is_taken else owner.name
+    new = NewAgent(name, owner.slug, is_online=False, client=owner.program, project=owner.project, owner=owner.owner)
+    _insert(change, owner.id, new, "restored", None)
 
 
 def _hash(secret: str) -> str:
@@ -215,15 +177,8 @@ def everyone(read: Reader) -> list[Agent]:
 
 def touch(change: Change, agent: Agent, activity: str, waiting_in: str | None = None) -> bool:
     """Record that the agent is active. Returns whether it was offline until now."""
-    change.run(
-        "touch_agent",
-        id=agent.id,
-        is_online=True,
-        at=micros(now()),
-        activity=activity,
-        waiting_in=waiting_in,
-        is_released=False,
-    )
+    now_active = {"is_online": True, "is_released": False, "at": micros(now()), "activity": activity}
+    change.run("touch_agent", id=agent.id, waiting_in=waiting_in, **now_active)
     return not agent.is_online
 
 
@@ -406,21 +361,10 @@ def set_client(change: Change, agent: Agent, client: str, project: str) -> None:
     change.run("set_agent_client", id=agent.id, client=client, project=project)
 
 
-def update(
-    change: Change,
-    agent: Agent,
-    *,
-    description: str,
-    capabilities: list[str],
-    skills: list[dict[str, Any]],
-) -> Agent:
-    change.run(
-        "update_agent",
-        id=agent.id,
-        description=description,
-        capabilities=orjson.dumps(capabilities).decode(),
-        skills=orjson.dumps(skills).decode(),
-    )
+def update(change: Change, agent: Agent) -> Agent:
+    """Store the description, capabilities and skills of an agent."""
+    skills, capabilities = stored(agent.skills), stored(agent.capabilities)
+    change.run("update_agent", id=agent.id, description=agent.description, capabilities=capabilities, skills=skills)
     return must_exist(change, agent.id)
 
 

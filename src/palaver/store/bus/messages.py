@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from math import ceil
+from typing import Any, NamedTuple
 
 import orjson
 
 from palaver.errors import NotFound
 from palaver.model.ids import new_id
-from palaver.model.messages import Edit, Message, Priority, Role
-from palaver.model.times import instant, micros, now
-from palaver.store.bus import events, mentions, reactions
+from palaver.model.messages import Edit, Message, Reaction
+from palaver.model.times import micros, now
+from palaver.store.bus import events, mentions
 from palaver.store.bus.threads import FAR_FUTURE, StoredThread, lock
 from palaver.store.bus.threads import must_exist as must_have_thread
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
+from palaver.store.rows import from_row
+
+MINUTE_MICROS = 60_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reactor:
+    """Who reacts to a message."""
+
+    agent_id: str | None
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,43 +39,10 @@ class StoredMessage:
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A message without its number."""
-
-    author: str
-    author_id: str | None
-    author_name: str
-    content: str
-    role: Role = "user"
-    priority: Priority = "normal"
-    mentions: tuple[str, ...] = ()
-    reply_to_msg_id: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
 def of_row(row: Row) -> StoredMessage:
     data = orjson.loads(row["data"])
-    edited_at = data.get("edited_at")
-    message = Message(
-        id=row["id"],
-        message_id=row["id"],
-        thread_id=row["thread_id"],
-        seq=row["seq"],
-        author=row["author"],
-        author_id=row["author_id"],
-        author_name=data.get("author_name") or row["author"],
-        role=row["role"],
-        content=row["text"],
-        created_at=instant(row["created_at"]),
-        priority=data.get("priority", "normal"),
-        mentions=data.get("mentions", []),
-        reply_to_msg_id=data.get("reply_to_msg_id"),
-        metadata=data.get("metadata"),
-        edited_at=instant(edited_at) if edited_at else None,
-        edit_version=data.get("edit_version", 0),
-    )
-    return StoredMessage(row["passage_id"], row["document_id"], message)
+    known = {"message_id": row["id"], "content": row["text"], "author_name": data.get("author_name") or row["author"]}
+    return StoredMessage(row["passage_id"], row["document_id"], from_row(Message, data | row, **known))
 
 
 def _data(message: Message) -> dict[str, Any]:
@@ -97,17 +76,20 @@ def must_hold(change: Change, message_id: str) -> StoredMessage:
     return must_exist(change, message_id)
 
 
-def with_reactions(read: Reader, stored: list[StoredMessage]) -> list[Message]:
+def with_reactions(read: Reader, found: list[StoredMessage]) -> list[Message]:
     """Messages of one thread with their reactions, read by one query."""
-    if not stored:
+    if not found:
         return []
-    seqs = [s.message.seq for s in stored]
-    found = reactions.between(read, stored[0].document_id, min(seqs), max(seqs))
+    seqs = [stored.message.seq for stored in found]
+    rows = read.all("reactions_between", document_id=found[0].document_id, first=min(seqs), last=max(seqs))
+    reactions: dict[int, list[Row]] = {}
+    for row in rows:
+        reactions.setdefault(row["passage_id"], []).append(row)
     return [
-        replace(s.message, reactions=reactions.of(rows, s.message.id))
-        if (rows := found.get(s.passage_id))
-        else s.message
-        for s in stored
+        replace(message, reactions=[from_row(Reaction, row, message_id=message.id) for row in reactions[passage_id]])
+        if passage_id in reactions
+        else message
+        for passage_id, message in ((stored.passage_id, stored.message) for stored in found)
     ]
 
 
@@ -149,48 +131,27 @@ def by_key(read: Reader, thread: StoredThread, author: str, key: str) -> StoredM
     return of_row(row) if row else None
 
 
-def add(
-    change: Change, thread: StoredThread, draft: Draft, seq: int, key: str | None
-) -> tuple[Message, mentions.Receivers]:
-    message_id, at = new_id(), now()
-    message = Message(
-        id=message_id,
-        message_id=message_id,
-        thread_id=thread.thread.id,
-        seq=seq,
-        author=draft.author,
-        author_id=draft.author_id,
-        author_name=draft.author_name,
-        role=draft.role,
-        content=draft.content,
-        created_at=at,
-        priority=draft.priority,
-        mentions=list(draft.mentions),
-        reply_to_msg_id=draft.reply_to_msg_id,
-        metadata=draft.metadata,
-        edited_at=None,
-        edit_version=0,
-    )
+def add(change: Change, thread: StoredThread, message: Message, key: str | None = None) -> mentions.Receivers:
+    """Add a message to its thread. Returns who it is meant for."""
     passage_id = documents.add_passage(
         change,
         source="bus",
         document_id=thread.document_id,
-        position=seq,
-        native_id=message_id,
-        role=draft.role,
-        author=draft.author,
-        author_id=draft.author_id,
-        text=draft.content,
-        created_at=at,
+        position=message.seq,
+        native_id=message.id,
+        role=message.role,
+        author=message.author,
+        author_id=message.author_id,
+        text=message.content,
+        created_at=message.created_at,
         data=_data(message),
     )
     receivers = receivers_of(change, thread, message)
     mentions.add(change, message, passage_id, thread.document_id, receivers)
     if key is not None:
-        change.run(
-            "insert_post_key", document_id=thread.document_id, author=draft.author, key=key, passage_id=passage_id
-        )
-    return message, receivers
+        posted = {"document_id": thread.document_id, "author": message.author, "key": key}
+        change.run("insert_post_key", passage_id=passage_id, **posted)
+    return receivers
 
 
 def edit(change: Change, stored: StoredMessage, content: str, edited_by: str) -> Message:
@@ -228,8 +189,7 @@ def receivers_of(read: Reader, thread: StoredThread, message: Message) -> mentio
 
 
 def history(read: Reader, stored: StoredMessage) -> list[Edit]:
-    rows = read.all("edits", passage_id=stored.passage_id)
-    return [Edit(r["version"], r["old_content"], r["edited_by"], instant(r["created_at"])) for r in rows]
+    return [from_row(Edit, row) for row in read.all("edits", passage_id=stored.passage_id)]
 
 
 def remove(change: Change, stored: StoredMessage) -> None:
@@ -237,3 +197,63 @@ def remove(change: Change, stored: StoredMessage) -> None:
     documents.remove_passage(change, stored.passage_id)
     change.run("subtract_message", document_id=stored.document_id)
     events.forget_content(change, stored.message.thread_id, stored.message.id)
+
+
+# Reactions: labels on messages
+
+
+def react(change: Change, stored: StoredMessage, by: Reactor, label: str) -> tuple[Reaction, bool]:
+    """Add a reaction. Returns it, and whether it is new. Adding it twice has no effect."""
+    own = {"passage_id": stored.passage_id, "agent_id": by.agent_id, "reaction": label}
+    is_new = change.run("insert_reaction", id=new_id(), agent_name=by.name, created_at=micros(now()), **own)
+    return from_row(Reaction, change.must("reaction", **own), message_id=stored.message.id), bool(is_new)
+
+
+def unreact(change: Change, stored: StoredMessage, agent_id: str | None, label: str) -> bool:
+    removed = change.run("delete_reaction", passage_id=stored.passage_id, agent_id=agent_id, reaction=label)
+    return bool(removed)
+
+
+# Messages that a search found, with their texts
+
+
+class FoundMessage(NamedTuple):
+    passage_id: int
+    message_id: str
+    thread_id: str
+    thread_topic: str
+    author: str
+    seq: int
+    created_at: int
+    text: str
+    data: str
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = orjson.loads(self.data).get("metadata")
+        return found
+
+
+def by_passages(read: Reader, passage_ids: list[int]) -> list[FoundMessage]:
+    """The messages with these passage ids, in the given order."""
+    if not passage_ids:
+        return []
+    found = read.rows("found_messages", ids=orjson.dumps(passage_ids).decode())
+    rows = {row[0]: FoundMessage._make(row) for row in found}
+    return [rows[id] for id in passage_ids]
+
+
+# The rate limit of posts
+
+
+def wait_to_post(change: Change, author: str, limit: int) -> int:
+    """Record the time of a post of this author. If the last minute has `limit` posts already, record nothing and return
+    the number of seconds to wait, else 0. The times are in the database, so all processes count together."""
+    at = micros(now())
+    change.run("forget_post_times", before=at - MINUTE_MICROS, after=at + MINUTE_MICROS)  # the clock may be set back
+    row = change.must("post_times", author=author)
+    if row["posts"] >= limit:
+        wait: int = max(1, ceil((row["first"] + MINUTE_MICROS - at) / 1_000_000))
+        return wait
+    change.run("insert_post_time", author=author, at=at)
+    return 0

@@ -240,4 +240,4 @@ def documents_of_project(read: Reader, project: str) -> set[int]:
 
 def threads_of_project(read: Reader, project: str, limit: int) -> list[Thread]:
     """Open threads in which agents of a project take part, the latest first."""
-    return [threads.of_row(row) for row in read.all("threads_of_project", project=project, limit=limit)]
+    return [threads.stored_of(row).thread for row in read.all("threads_of_project", project=project, limit=limit)]

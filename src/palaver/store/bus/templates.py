@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
-
-import orjson
 
 from palaver.errors import Conflict, NotFound
 from palaver.model.messages import Template
-from palaver.model.times import instant, micros, now
 from palaver.store.engines.database import Change, Reader, Row
+from palaver.store.rows import from_row, params_of
 
 
 def _builtin(id: str, name: str, description: str, system_prompt: str) -> Template:
@@ -47,79 +46,39 @@ BUILT_IN = (
 )
 
 
-def _template(row: Row) -> Template:
-    metadata = row["default_metadata"]
-    return Template(
-        id=row["id"],
-        name=row["name"],
-        description=row["description"],
-        system_prompt=row["system_prompt"],
-        default_metadata=orjson.loads(metadata) if metadata else None,
-        is_builtin=False,
-        created_at=instant(row["created_at"]),
-    )
-
-
 def everyone(read: Reader) -> list[Template]:
     return [*BUILT_IN, *map(_template, read.all("templates"))]
 
 
+def _template(row: Row) -> Template:
+    return from_row(Template, row, is_builtin=False)
+
+
 def must_exist(read: Reader, template_id: str) -> Template:
-    for template in BUILT_IN:
-        if template.id == template_id:
-            return template
-    row = read.one("template", id=template_id)
-    if row is None:
+    built_in = next((template for template in BUILT_IN if template.id == template_id), None)
+    row = None if built_in else read.one("template", id=template_id)
+    if built_in is None and row is None:
         raise NotFound("template", template_id, "List templates to see which exist.")
-    return _template(row)
+    return built_in or _template(row or {})
 
 
-def _encoded(metadata: dict[str, Any] | None) -> str | None:
-    return orjson.dumps(metadata).decode() if metadata else None
+def create(change: Change, template: Template) -> Template:
+    is_taken = any(one.id == template.id for one in BUILT_IN)
+    if is_taken or not change.run("insert_template", **_params(template)):
+        raise Conflict(f"There is already a template '{template.id}'. Choose another id.")
+    return must_exist(change, template.id)
 
 
-def create(
-    change: Change,
-    *,
-    id: str,
-    name: str,
-    description: str | None,
-    system_prompt: str | None,
-    default_metadata: dict[str, Any] | None,
-) -> Template:
-    is_taken = any(template.id == id for template in BUILT_IN)
-    if is_taken or not change.run(
-        "insert_template",
-        id=id,
-        name=name,
-        description=description,
-        system_prompt=system_prompt,
-        default_metadata=_encoded(default_metadata),
-        created_at=micros(now()),
-    ):
-        raise Conflict(f"There is already a template '{id}'. Choose another id.")
-    return must_exist(change, id)
+def _params(template: Template) -> dict[str, Any]:
+    params = params_of(replace(template, default_metadata=template.default_metadata or None))
+    return {name: value for name, value in params.items() if name != "is_builtin"}
 
 
-def update(
-    change: Change,
-    template: Template,
-    *,
-    name: str,
-    description: str | None,
-    system_prompt: str | None,
-    default_metadata: dict[str, Any] | None,
-) -> Template:
+def update(change: Change, template: Template) -> Template:
+    """Store what is new in a template."""
     if template.is_builtin:
         raise Conflict(f"'{template.id}' is built in and cannot be changed. Create a template with its rules.")
-    change.run(
-        "update_template",
-        id=template.id,
-        name=name,
-        description=description,
-        system_prompt=system_prompt,
-        default_metadata=_encoded(default_metadata),
-    )
+    change.run("update_template", **_params(template))
     return must_exist(change, template.id)
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 import orjson
 
-from palaver.errors import Conflict, NotFound
+from palaver.errors import Conflict, NotFound, Refused
 from palaver.model.ids import new_id
 from palaver.model.messages import Status, Thread
 from palaver.model.people import Agent
-from palaver.model.times import instant, micros, now
+from palaver.model.times import instant, micros, now, parse
 from palaver.store.bus import agents, events
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
+from palaver.store.rows import from_row
 
 FAR_FUTURE = 2**62
 
@@ -32,25 +34,9 @@ class StoredThread:
 
 def stored_of(row: Row) -> StoredThread:
     data = orjson.loads(row["data"])
-    thread = Thread(
-        id=row["id"],
-        thread_id=row["id"],
-        topic=row["topic"],
-        status=row["status"],
-        system_prompt=data.get("system_prompt"),
-        template_id=data.get("template_id"),
-        summary=data.get("summary"),
-        metadata=data.get("metadata"),
-        created_at=instant(row["created_at"]),
-        updated_at=instant(max(row["modified_at"], row["last_post_at"])),
-        current_seq=row["last_seq"],
-        message_count=row["message_count"],
-    )
-    return StoredThread(row["document_id"], thread, data.get("created_by"))
-
-
-def of_row(row: Row) -> Thread:
-    return stored_of(row).thread
+    updated_at = instant(max(row["modified_at"], row["last_post_at"]))
+    known = {"thread_id": row["id"], "updated_at": updated_at, "current_seq": row["last_seq"]}
+    return StoredThread(row["document_id"], from_row(Thread, data | row, **known), data.get("created_by"))
 
 
 def find(read: Reader, thread_id: str) -> StoredThread | None:
@@ -75,19 +61,11 @@ def by_topic(read: Reader, topic: str) -> StoredThread | None:
     return stored_of(row) if row else None
 
 
-def open_or_create(
-    change: Change,
-    topic: str,
-    *,
-    system_prompt: str | None = None,
-    template_id: str | None = None,
-    metadata: dict[str, Any] | None = None,
-    created_by: str | None = None,
-) -> tuple[StoredThread, bool]:
-    """The thread of this topic, and whether it is new. The same topic is always the same thread."""
+def open_or_create(change: Change, topic: str, **data: Any) -> tuple[StoredThread, bool]:
+    """The thread of this topic, and whether it is new. The same topic is always the same thread. `data` are its
+    `system_prompt`, `template_id`, `metadata` and `created_by`."""
     if existing := by_topic(change, topic):
         return existing, False
-    data = {"system_prompt": system_prompt, "template_id": template_id, "metadata": metadata, "created_by": created_by}
     thread_id = new_id()
     document_id = documents.add_document(
         change, source="bus", native_id=thread_id, title=topic, created_at=now(), data=data
@@ -95,9 +73,7 @@ def open_or_create(
     if not change.run("insert_thread", document_id=document_id, topic=topic, status="discuss"):
         # Another caller has just created a thread with this topic.
         documents.remove_document(change, document_id)
-        existing = by_topic(change, topic)
-        assert existing is not None
-        return existing, False
+        return must_exist(change, topic), False
     return must_exist(change, thread_id), True
 
 
@@ -124,40 +100,23 @@ def _cursor(read: Reader, before: str | None) -> tuple[int, int]:
     at, _, id = before.partition("-")
     if at.isdecimal() and id.isdecimal() and len(before) < 60:
         return min(int(at), FAR_FUTURE), min(int(id), FAR_FUTURE)
-    from palaver.errors import Refused
-    from palaver.model.times import parse
-
     try:
         return micros(parse(before)), 0
     except ValueError:
         raise Refused("before: pass the next_cursor of the previous page, or an ISO-8601 time.") from None
 
 
-def update(
-    change: Change,
-    stored: StoredThread,
-    *,
-    topic: str,
-    status: Status,
-    system_prompt: str | None,
-    summary: str | None,
-    metadata: dict[str, Any] | None,
-) -> Thread:
-    thread = stored.thread
-    if topic != thread.topic:
-        if by_topic(change, topic):
-            raise Conflict(f"Another thread already has the topic '{topic}'. Choose another one.")
-        documents.retitle(change, source="bus", document_id=stored.document_id, title=topic)
-    data = {
-        "system_prompt": system_prompt,
-        "template_id": thread.template_id,
-        "summary": summary,
-        "metadata": metadata,
-        "created_by": stored.created_by,
-    }
-    change.run("update_thread", document_id=stored.document_id, topic=topic, status=status)
-    touch(change, stored.document_id, topic, data, now())
-    return must_exist(change, thread.id).thread
+def update(change: Change, stored: StoredThread, new: Thread) -> Thread:
+    """Store the topic, status, rules, summary and metadata of a thread."""
+    if new.topic != stored.thread.topic:
+        if by_topic(change, new.topic):
+            raise Conflict(f"Another thread already has the topic '{new.topic}'. Choose another one.")
+        documents.retitle(change, source="bus", document_id=stored.document_id, title=new.topic)
+    data = {name: getattr(new, name) for name in ("system_prompt", "template_id", "summary", "metadata")}
+    encoded = documents.encode_data(data | {"created_by": stored.created_by})
+    change.run("update_thread", document_id=stored.document_id, topic=new.topic, status=new.status)
+    change.run("update_document", id=stored.document_id, title=new.topic, modified_at=micros(now()), data=encoded)
+    return must_exist(change, new.id).thread
 
 
 def next_seq(change: Change, stored: StoredThread) -> int:
@@ -180,10 +139,6 @@ def lock(change: Change, document_id: int) -> int:
     while this change waited."""
     row = change.one("lock_thread", document_id=document_id)
     return row["last_seq"] if row else 0
-
-
-def touch(change: Change, document_id: int, topic: str, data: dict[str, Any], at: datetime) -> None:
-    change.run("update_document", id=document_id, title=topic, modified_at=micros(at), data=documents.encode_data(data))
 
 
 def remove(change: Change, stored: StoredThread) -> None:
@@ -227,3 +182,60 @@ def miscounted_after(read: Reader, after: int, limit: int) -> tuple[int | None, 
 def recount(change: Change) -> int:
     """Correct the message counts of threads that lost messages. Returns the number of corrected threads."""
     return change.run("recount_threads")
+
+
+# The list of threads, each with the beginnings of its last messages
+
+MESSAGES_READ = 20
+"""How many of the last messages are read for each thread."""
+CHARACTERS_READ = 200
+"""How many characters of each message are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSummary:
+    """The beginning of a message, its author and its time."""
+
+    seq: int
+    author_name: str
+    text: str
+    metadata: dict[str, Any] | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSummary:
+    stored: StoredThread
+    last_few: list[MessageSummary]
+    read_seq: int | None
+    """The read mark of the reader; None if it has none."""
+
+
+def latest_threads(
+    read: Reader, reader: str, *, include_archived: bool, limit: int, offset: int
+) -> list[ThreadSummary]:
+    rows = read.all(
+        "latest_threads",
+        reader=reader,
+        include_archived=int(include_archived),
+        limit=limit,
+        offset=offset,
+        each=MESSAGES_READ,
+        length=CHARACTERS_READ,
+    )
+    found = []
+    for _, group in groupby(rows, key=lambda row: row["document_id"]):
+        some = list(group)
+        messages = [
+            MessageSummary(
+                seq=row["seq"],
+                author_name=(data := orjson.loads(row["said_data"])).get("author_name") or row["author"],
+                text=row["text"],
+                metadata=data.get("metadata"),
+                created_at=instant(row["said_at"]),
+            )
+            for row in some
+            if row["seq"] is not None
+        ]
+        found.append(ThreadSummary(stored_of(some[0]), messages, some[0]["read_seq"]))
+    return found
