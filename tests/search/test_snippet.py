@@ -4,11 +4,10 @@ import re
 import time
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.search import snippet as snippets
-from palaver.search.phrase_positions import phrases_of
 from palaver.search.snippet import as_html, as_text, match_place, passage_snippet
 from palaver.text.query import Nothing, expression, plain
 from palaver.text.tokenize import tokens, words
@@ -230,16 +229,3 @@ def test_a_passage_snippet_is_never_too_long(text, query, length):
 def test_a_passage_snippet_contains_the_match(text, length):
     if "two" in words(text):
         assert "two" in " ".join(words(passage_snippet(text, expression("two"), length=length)))
-
-
-@given(
-    st.lists(st.sampled_from(["alpha", "beta", "alphabet", "be", "x1", "Alpha", "...", "-", "\n", "a-b"]), max_size=60),
-    st.sampled_from(["alpha", '"alpha beta"', "alph*", "a-b", '"beta be"*', "x1"]),
-    st.integers(2, 12),
-)
-@example(["a-b", "a-b"], "a-b", 3)
-@example(["beta", "beta", "beta"], '"beta be"*', 3)
-def test_the_short_way_to_an_excerpt_leads_where_the_long_one_does(said, typed, length):
-    text, query = " ".join(said), expression(typed)
-    wanted = phrases_of(query, length, stemmed=False)
-    assert snippets.excerpt(text, query, length=length) == snippets._general_excerpt(text, wanted)

@@ -1,24 +1,33 @@
 """Snippets: the only place that cuts text around a match and marks matched words.
 
-`excerpts` cuts by words and marks the matches, `passage_snippet` cuts by characters, `cut_around` cuts to a budget.
+`excerpt` cuts by words and marks the matches, `passage_snippet` cuts by characters, `cut_around` cuts to a budget.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from html import escape as html_escape
+from itertools import groupby, islice
+from typing import NamedTuple
 from unicodedata import category
 
-from palaver.search.phrase_positions import Phrases, Place, View, best_view, end_before, phrases_of
 from palaver.search.relevant_parts import relevant_parts
+from palaver.text.match import PhraseFinder, exact_places, line_of
 from palaver.text.query import Phrase, Query, wanted_phrases
-from palaver.text.tokenize import plain, stem, tokens
+from palaver.text.tokenize import stem, stretches, tokens, words
+
+Place = tuple[int, int]
+"""Where a part of a text begins and ends."""
 
 CUT = "…"
 LONGEST_EXCERPT = 600
 """Characters. Between two words there can be pages of punctuation."""
+MOST_MATCHES = 5_000
+"""Matches of a phrase that are compared to find the best place."""
+AT_FIRST = 16_000
+"""Characters of a text that are searched before the rest is."""
 BEGIN, END = "\ue000", "\ue001"
 """Marks around each match, replaced when the excerpt is shown. They are private characters, which texts do not use."""
 _OWN_MARKS = str.maketrans("", "", BEGIN + END)
@@ -34,83 +43,120 @@ def as_html(marked: str) -> str:
     return as_text(html_escape(marked))
 
 
+class _Match(NamedTuple):
+    """A match of a phrase, given by its number: words `first` to `last`, without `last`."""
+
+    first: int
+    last: int
+    phrase: int
+
+
+class _Wanted:
+    """The phrases of a query, to find in many texts. As many as possible are shown within `length` words."""
+
+    def __init__(self, query: Query, length: int, is_stemmed: bool) -> None:
+        self.length = length
+        # Of a phrase longer than `length`, the beginning is enough.
+        self.phrases = [
+            one if len(one.words) <= length else Phrase(one.words[:length], first=one.first)
+            for one in wanted_phrases(query)
+        ]
+        self._finder = PhraseFinder(self.phrases) if is_stemmed else None
+
+    def matches(self, line: str) -> list[_Match]:
+        """All matches, in order."""
+        if self._finder:
+            places = self._finder.matches(line, MOST_MATCHES).places
+        else:
+            found = (islice(exact_places(one, line), MOST_MATCHES) for one in self.phrases)
+            places = sorted((place, number) for number, some in enumerate(found) for place in some)
+        return [
+            _Match(place, place + len(self.phrases[number].words), number)
+            for place, number in places
+            if not place or not self.phrases[number].first
+        ]
+
+
+_wanted = lru_cache(maxsize=256)(_Wanted)
+
+
+class _View(NamedTuple):
+    """The words of a text to show, the matches among them, and the densest of these."""
+
+    text: str
+    """The text as far as it was read."""
+    size: int
+    """The number of its words."""
+    first: int
+    last: int
+    matches: Sequence[_Match]
+    best: Sequence[_Match]
+
+    @property
+    def place(self) -> Place | None:
+        """Where the densest matches are, from the first to the last of them."""
+        if not self.best:
+            return None
+        found = tokens(self.text, self.best[0].first, max(match.last for match in self.best))
+        return found[0].start, found[-1].end
+
+
+def _best_view(text: str, wanted: _Wanted) -> _View:
+    """The words to show of a text: as many phrases as possible, with words around them."""
+    length = wanted.length
+    beginning = next(stretches(text, AT_FIRST), (0, ""))[1]
+    for part in [beginning, text] if len(beginning) < len(text) else [text]:
+        said = words(part)
+        matches = wanted.matches(line_of(said))
+        best = _densest(matches, length)
+        start = best[0].first if best else 0
+        # In most texts all phrases are near the beginning.
+        if len({match.phrase for match in best}) == len(wanted.phrases) and start + length <= len(said):
+            break
+    spare = length - (max(match.last for match in best) - start) if best else 0
+    first = max(0, min(start - spare // 2, len(said) - length))
+    last = min(first + length, len(said))
+    shown = [match for match in matches if match.first < last and match.last > first]
+    return _View(part, len(said), first, last, shown, best)
+
+
+def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:
+    """The matches within `length` words that have the most different phrases; the earliest such."""
+    if len(matches) <= 1 or max(match.last for match in matches) <= matches[0].first + length:
+        return matches
+    by_end = sorted(matches, key=lambda match: match.last)
+    inside: Counter[int] = Counter()
+    entered = most = start = 0
+    for first, begun in groupby(matches, key=lambda match: match.first):
+        while entered < len(matches) and by_end[entered].last <= first + length:
+            inside[by_end[entered].phrase] += 1
+            entered += 1
+        if len(inside) > most:
+            most, start = len(inside), first
+        for match in begun:
+            inside[match.phrase] -= 1
+            if not inside[match.phrase]:
+                del inside[match.phrase]
+    return [match for match in matches if match.first >= start and match.last <= start + length]
+
+
 def excerpt(text: str, query: Query, *, length: int = 20) -> str:
     """Up to `length` words around the matches, each match between BEGIN and END."""
-    return excerpts(query, length=length)(text)
-
-
-def excerpts(query: Query, *, length: int = 20) -> Callable[[str], str]:
-    """A function that cuts an excerpt from a text, for many texts and one query."""
-    wanted = phrases_of(query, max(length, 1), stemmed=False)
-    only = wanted.phrases[0] if len(wanted.phrases) == 1 else None
-    if only:
-        first, *others = only.words
-        may_overlap = first in others or (only.prefix and bool(others) and first.startswith(others[-1]))
-        if len(only.words) > length or may_overlap or only.first:  # matches that overlap must be merged
-            only = None
-
-    def excerpt(text: str) -> str:
-        if only and (cut := _around_one(text, only, length)):
-            return _marked(text, *cut)
-        return _general_excerpt(text, wanted)
-
-    return excerpt
-
-
-def _general_excerpt(text: str, wanted: Phrases) -> str:
-    view = best_view(text, wanted)
-    where = view.finder()
-    start = where(view.first, view.last)[0] if view.first > 0 else 0
-    is_cut = view.last < len(view.reading.words) or view.reading.is_partial
-    end = where(view.last - 1, view.last)[1] if is_cut else len(text)
-    marks = list(_marks(view, where))
+    view = _best_view(text, _wanted(query, max(length, 1), is_stemmed=False))
+    shown = tokens(view.text, view.first, view.last)
+    start = shown[0].start if view.first > 0 else 0
+    is_cut = view.last < view.size or len(view.text) < len(text)
+    end = shown[-1].end if is_cut else len(text)
+    marks: list[Place] = []
+    for match in view.matches:
+        first, last = max(match.first, view.first), min(match.last, view.last)
+        mark = shown[first - view.first].start, shown[last - view.first - 1].end
+        if marks and mark[0] < marks[-1][1]:
+            mark = marks[-1][0], max(marks.pop()[1], mark[1])
+        marks.append(mark)
     if end - start > LONGEST_EXCERPT:
         start, end = _around(marks[0] if marks else (start, start), text, start, end)
     return _marked(text, start, end, marks)
-
-
-def _around_one(text: str, phrase: Phrase, length: int) -> tuple[int, int, list[Place]] | None:
-    """An excerpt around one phrase in a plain ASCII text, the most common case. Only words around it are read.
-
-    It works on lower-case bytes with a blank for everything that is not a letter or digit, and one more blank before
-    them, so places are one higher than in the text.
-    """
-    pattern = _pattern(phrase)
-    folded = plain(text)
-    found = pattern.search(line := b" " + folded + b" ") if folded is not None else None
-    if found is None:
-        return None
-    place = found.start()
-    head, tail = line[: place + 1], line[place + 1 :]
-    after = tail.split(None, length)  # `length` words, and the rest
-    last = place + (end_before(tail, after[-1]) if len(after) > length else len(tail.rstrip()))
-    marks = []
-    best = place
-    for match in pattern.finditer(line, place):
-        if match.start() >= last:
-            break
-        marks.append((match.start(), match.end() - 1))
-        best = match.end() if match.end() <= last + 1 else best  # a match that ends later is marked in part
-    best = len(line[place:best].split())
-    left = max((length - best) // 2, length - len(after))
-    before = head.rsplit(None, left)
-    start, end = 0, len(text)
-    if len(before) > left:
-        start = head.index(before[1], len(before[0])) - 1 if left else place
-    shown = length - min(left, len(before))
-    if shown < len(after):
-        end = place + end_before(tail, tail.split(None, shown)[-1])
-    if end - start > LONGEST_EXCERPT:
-        start, end = _around(marks[0], text, start, end)
-    return start, end, marks
-
-
-@lru_cache(maxsize=256)
-def _pattern(phrase: Phrase) -> re.Pattern[bytes]:
-    """A pattern for the phrase with a blank before it."""
-    return re.compile(
-        b" " + b" +".join(word.encode() for word in phrase.words) + (b"[^ ]*" if phrase.prefix else b"(?= )")
-    )
 
 
 def passage_snippet(text: str, query: Query, *, length: int = 300) -> str:
@@ -121,9 +167,9 @@ def passage_snippet(text: str, query: Query, *, length: int = 300) -> str:
 def snippet_and_place(text: str, query: Query, *, length: int = 300) -> tuple[str, Place | None]:
     """A passage snippet, and the place of the matches in it."""
     # Close matches are shown together: a word and its space take about eight characters.
-    wanted = phrases_of(query, max(length // 8, 1), stemmed=True)
+    wanted = _wanted(query, max(length // 8, 1), is_stemmed=True)
     parts = relevant_parts(text, (word for phrase in wanted_phrases(query) for word in phrase.words))
-    place = best_view(parts.text, wanted).place
+    place = _best_view(parts.text, wanted).place
     place = parts.place_in_whole(place) if place else None
     start, end = place or (0, 0)
     # White space shrinks, so take more than can be shown, but not the whole text.
@@ -150,21 +196,6 @@ def beginning(text: str, *, length: int = 300) -> str:
     if len(line) <= length and len(text) <= 4 * length:
         return line
     return line[: _word_end(line, length - len(CUT), 0)].rstrip() + CUT
-
-
-def _marks(view: View, where: Callable[[int, int], Place]) -> Iterator[tuple[int, int]]:
-    """The places of the matches in the text; overlapping ones are merged."""
-    held: tuple[int, int] | None = None
-    for match in view.matches:
-        start, end = where(max(match.first, view.first), min(match.last, view.last))
-        if held and start < held[1]:
-            held = held[0], max(held[1], end)
-        else:
-            if held:
-                yield held
-            held = start, end
-    if held:
-        yield held
 
 
 def _around(mark: tuple[int, int], text: str, start: int, end: int) -> tuple[int, int]:
@@ -231,7 +262,7 @@ def _is_inside(text: str, place: int) -> bool:
 
 def match_place(text: str, query: Query) -> Place | None:
     """The place of the densest matches of stemmed words in a text: from the first to the last of them."""
-    return best_view(text, phrases_of(query, 40, stemmed=True)).place
+    return _best_view(text, _wanted(query, 40, is_stemmed=True)).place
 
 
 def highlights(snippet: str, terms: Sequence[Phrase]) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from palaver.model.times import instant
 from palaver.operations.operation import Route, Tool, operation
 from palaver.search import hints
 from palaver.search.match import match_messages
-from palaver.search.snippet import as_html, as_text, excerpts
+from palaver.search.snippet import as_html, as_text, excerpt
 from palaver.store.bus import threads
 from palaver.store.engines.database import Scope, SearchReader
 from palaver.store.library.documents import HUMAN_ONLY, document_scope
@@ -147,7 +147,10 @@ def search_messages(read: SearchReader, caller: Caller, request: SearchMessages)
     if not found:
         advice = "Try fewer words, another spelling, or word* for other endings."
         return _nothing(request, hints.nothing_found("No message matches", ["thread_id"] if thread else [], advice))
-    cut = excerpts(wanted, length=SNIPPET_TOKENS)
+
+    def cut(text: str) -> str:
+        return excerpt(text, wanted, length=SNIPPET_TOKENS)
+
     hits = [
         Hit(
             one.message_id,

@@ -21,10 +21,10 @@ from palaver.search.question import Question
 from palaver.search.ranking.prepared import PreparedText, prepare
 from palaver.search.recall.choose import DocumentCover
 from palaver.search.recall.terms import K1
-from palaver.search.word_positions import WordFinder
 from palaver.store.search.found_passages import CandidateText
 from palaver.text.dates import find as find_dates
 from palaver.text.dates import may_name_time
+from palaver.text.match import PhraseFinder
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stems, words
 
@@ -215,10 +215,8 @@ class TermMatches:
         self.rarity = [rarity[n] for n in chosen]
         self.total_rarity = sum(self.rarity) or 1.0
         self.texts = [prepare(one.text) for one in passages]
-        self._finder = WordFinder(term.words for term in self.terms)
-        self._parts = [
-            (n, WordFinder(part.words for part in one.parts)) for n, one in enumerate(self.terms) if one.parts
-        ]
+        self._finder = PhraseFinder(self.terms)
+        self._parts = [(n, PhraseFinder(one.parts)) for n, one in enumerate(self.terms) if one.parts]
         together = [self._finder.matches(text.line) for text in self.texts]
         self.places = [self._with_parts(text.line, one.places) for text, one in zip(self.texts, together, strict=True)]
         """For each passage, (place, term) of each match, in order."""
