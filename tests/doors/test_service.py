@@ -162,7 +162,7 @@ def test_systemd_accepts_the_unit(tmp_path: Path, name: str):
     unit = tmp_path / "palaver.service"
     systemd = Systemd(tmp_path)
     environment = {"PALAVER_HOME": str(tmp_path / name)}
-    unit.write_text(systemd.file([str(program), "serve", "--watch"], environment), "utf-8")
+    unit.write_text(systemd.content([str(program), "serve", "--watch"], environment), "utf-8")
     assert systemd.environment(unit.read_text("utf-8")) == environment
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=PATIENCE
@@ -206,7 +206,7 @@ def test_settings_of_the_installation_are_kept(tmp_path: Path):
 def test_the_launchd_agent_is_a_valid_property_list(tmp_path: Path):
     agent = Launchd(tmp_path)
     environment = {"PALAVER_HOME": '/Users/Änne & co/"x"'}
-    content = agent.file(["/usr/local/bin/palaver", "serve", "--watch"], environment)
+    content = agent.content(["/usr/local/bin/palaver", "serve", "--watch"], environment)
     assert background_service.is_ours(content)
     assert agent.environment(content) == environment
     found = plistlib.loads(content.encode())

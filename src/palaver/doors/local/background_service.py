@@ -14,9 +14,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from palaver import child_process
 from palaver.errors import Refused, Unavailable
@@ -25,52 +26,65 @@ from palaver.settings import Settings, given_settings, load
 NAME = "palaver"
 UNIT = f"{NAME}.service"
 MARKER = "Written by 'palaver service install'. 'palaver service remove' removes it."
-SECONDS = 30.0
+COMMAND_SECONDS = 30.0
 """Time limit for a command of systemd or launchd."""
 
 FOLDERS_OF_PROGRAMS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "COPILOT_HOME", "XDG_DATA_HOME")
 """Variables that say where coding agents keep their sessions. A service does not get them from the shell."""
 
+SYSTEMD_UNIT = f"""\
+# {MARKER}
+[Unit]
+Description=palaver, a message bus and a memory shared by agents and people
+StartLimitIntervalSec=0
+
+[Service]
+{{environment}}
+ExecStart={{command}}
+Restart=on-failure
+RestartSec=2
+TimeoutStopSec=10
+UMask=0077
+
+[Install]
+WantedBy=default.target
+"""
+
 _TEMPORARY = re.compile(r"[/\\]\.?cache[/\\]uv[/\\]|[/\\]uv[/\\]archive-v\d+[/\\]|[/\\]pipx[/\\]\.cache[/\\]")
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceState:
-    """The state of an installed service."""
+def manager() -> Systemd | Launchd:
+    try:
+        home = Path.home()
+    except RuntimeError:
+        raise Refused("HOME is not set, so there is no place for a service. Set HOME and try again.") from None
+    if sys.platform == "darwin":
+        return Launchd(home)
+    if sys.platform.startswith("linux"):
+        return Systemd(home)
+    raise Refused("Services are supported on Linux (systemd) and macOS (launchd). Run 'palaver serve --watch' instead.")
 
-    is_running: bool
-    since: str | None = None
-    pid: int | None = None
-    detail: str = ""
+
+def run(*commands: str) -> None:
+    """Run commands of systemd or launchd. Those that begin with - may fail."""
+    for command in commands:
+        done = _run(command.removeprefix("-"))
+        if done.returncode and not command.startswith("-"):
+            said = (done.stderr or done.stdout).strip().splitlines()
+            raise Unavailable(f"'{command}' failed: {said[-1] if said else f'exit code {done.returncode}'}")
 
 
-class ServiceManager(Protocol):
-    """The program that starts services: systemd or launchd."""
-
-    path: Path
-
-    def why_unavailable(self) -> str | None:
-        """Why services cannot be started here; None if they can."""
-
-    def file(self, command: list[str], environment: Mapping[str, str]) -> str:
-        """The content of the service's file."""
-
-    def environment(self, content: str) -> dict[str, str]:
-        """The environment in the content of a service's file."""
-
-    def start(self) -> None:
-        """Start the service, now and at every login. A running one is started again with its new file."""
-
-    def stop(self) -> None:
-        """Stop the service, now and at logins."""
-
-    def reload(self) -> None:
-        """Make the manager forget a file that was removed."""
-
-    def state(self) -> ServiceState: ...
-
-    def logs(self, lines: int, *, follow: bool) -> list[str]:
-        """The command that shows the log."""
+def _run(command: str) -> subprocess.CompletedProcess[str]:
+    words = shlex.split(command)
+    try:
+        return subprocess.run(
+            words, capture_output=True, encoding="utf-8", errors="replace", timeout=COMMAND_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(words, 127, "", f"{words[0]}: command not found")
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(words, 124, "", f"{words[0]} did not answer within {COMMAND_SECONDS:.0f} s")
 
 
 # What runs
@@ -97,12 +111,20 @@ def palaver_command() -> list[str]:
 def service_environment(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The settings that are given now, as variables. The data directory and the address are always named."""
     given = given_settings(flags, environ)
-    known = {field.name for field in fields(Settings)}
     found: dict[str, str] = {}
-    for name, (value, _) in given.items():
-        if name in known:
-            text = ",".join(map(str, value)) if isinstance(value, tuple) else _text(value)
-            found[f"PALAVER_{name.upper()}"] = os.path.abspath(os.path.expanduser(text)) if _is_path(value) else text
+    for field in fields(Settings):
+        match given.get(field.name, (None, ""))[0]:
+            case None:
+                continue
+            case bool() as value:
+                text = "on" if value else "off"
+            case tuple() as value:
+                text = ",".join(map(str, value))
+            case Path() as value:
+                text = os.path.abspath(value.expanduser())
+            case value:
+                text = str(value)
+        found[f"PALAVER_{field.name.upper()}"] = text
     settings = load(flags, environ)
     found["PALAVER_HOME"] = os.path.abspath(settings.data)
     found |= {"PALAVER_HOST": settings.host, "PALAVER_PORT": str(settings.port)}
@@ -110,35 +132,6 @@ def service_environment(flags: Mapping[str, Any], environ: Mapping[str, str] = o
     if any("\n" in value or "\0" in value for value in found.values()):
         raise Refused("A setting has more than one line. A service cannot have it.")
     return dict(sorted(found.items()))
-
-
-def _text(value: Any) -> str:
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
-
-
-def _is_path(value: Any) -> bool:
-    return isinstance(value, Path)
-
-
-def shell_line(command: list[str], environment: Mapping[str, str], log: Path) -> str:
-    """A line for the shell that does the same as the service, until the machine stops."""
-    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
-    return f"{settings} nohup {shlex.join(command)} >> {shlex.quote(str(log))} 2>&1 &"
-
-
-# Managers
-
-
-def manager() -> ServiceManager:
-    try:
-        home = Path.home()
-    except RuntimeError:
-        raise Refused("HOME is not set, so there is no place for a service. Set HOME and try again.") from None
-    if sys.platform == "darwin":
-        return Launchd(home)
-    if sys.platform.startswith("linux"):
-        return Systemd(home)
-    raise Refused("Services are supported on Linux (systemd) and macOS (launchd). Run 'palaver serve --watch' instead.")
 
 
 def is_ours(content: str) -> bool:
@@ -149,114 +142,68 @@ def write_private(path: Path, content: str) -> None:
     """Write a file with mode 0600, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(content)
-        os.chmod(draft, 0o600)
-        os.replace(draft, path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command, capture_output=True, encoding="utf-8", errors="replace", timeout=SECONDS, stdin=subprocess.DEVNULL
-        )
-    except FileNotFoundError:
-        return subprocess.CompletedProcess(command, 127, "", f"{command[0]}: command not found")
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", f"{command[0]} did not answer within {SECONDS:.0f} s")
-
-
-def _must_run(command: list[str]) -> None:
-    done = _run(command)
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise Unavailable(f"'{shlex.join(command)}' failed: {said[-1] if said else f'exit code {done.returncode}'}")
+    with open(draft, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
+        file.write(content)
+    draft.replace(path)
 
 
 class Systemd:
     """A user unit of systemd."""
+
+    start = (
+        "systemctl --user daemon-reload",
+        f"systemctl --user enable {UNIT}",
+        f"systemctl --user restart {UNIT}",
+    )
+    """Starts the service, now and at every login. A running one is started again with its new file."""
+    stop = (f"systemctl --user disable --now {UNIT}",)
+    forget = ("-systemctl --user daemon-reload", f"-systemctl --user reset-failed {UNIT}")
+    """Follows the removal of the file."""
+    logs = f"journalctl --user --user-unit {UNIT} --lines {{lines}}"
+    follow = "--follow"
 
     def __init__(self, home: Path) -> None:
         folder = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
         self.path = folder / "systemd" / "user" / UNIT
 
     def why_unavailable(self) -> str | None:
-        done = _run(["systemctl", "--user", "show", "--property=Version"])
+        """Why services cannot be started here; None if they can."""
+        done = _run("systemctl --user show --property=Version")
         if done.returncode == 127:
             return "there is no systemd on this machine"
-        if done.returncode:
-            said = done.stderr.strip().splitlines()
-            return f"systemd does not run for this user ({said[-1] if said else 'no answer'})"
-        return None
+        said = done.stderr.strip().splitlines()
+        return f"systemd does not run for this user ({said[-1] if said else 'no answer'})" if done.returncode else None
 
-    def file(self, command: list[str], environment: Mapping[str, str]) -> str:
-        lines = [
-            f"# {MARKER}",
-            "[Unit]",
-            "Description=palaver, a message bus and a memory shared by agents and people",
-            "StartLimitIntervalSec=0",
-            "",
-            "[Service]",
-            *(f"Environment={_quoted(f'{name}={value}')}" for name, value in environment.items()),
-            f"ExecStart={' '.join(_quoted(part.replace('$', '$$')) for part in _executable(command))}",
-            "Restart=on-failure",
-            "RestartSec=2",
-            "TimeoutStopSec=10",
-            "UMask=0077",
-            "",
-            "[Install]",
-            "WantedBy=default.target",
-        ]
-        return "\n".join(lines) + "\n"
+    def content(self, command: list[str], environment: Mapping[str, str]) -> str:
+        """The content of the service's file."""
+        # Systemd refuses quotes and backslashes in the path of a program, and does not read $$ in it as $.
+        if set(command[0]) & set("'\"\\$"):
+            command = ["/bin/sh", "-c", 'exec "$0" "$@"', *command]
+        variables = [f"Environment={_quoted(f'{name}={value}')}" for name, value in environment.items()]
+        words = [_quoted(word.replace("$", "$$")) for word in command]
+        return SYSTEMD_UNIT.format(environment="\n".join(variables), command=" ".join(words))
 
     def environment(self, content: str) -> dict[str, str]:
-        found = {}
-        for line in content.splitlines():
-            if line.startswith("Environment="):
-                name, _, value = _unquoted(line.removeprefix("Environment=")).partition("=")
-                found[name] = value
-        return found
+        """The environment in the content of a service's file."""
+        lines = re.findall(r'^Environment="?(.*?)"?\s*$', content, re.MULTILINE)
+        texts = (re.sub(r"\\(.)", lambda sign: sign[1].replace("t", "\t"), line.replace("%%", "%")) for line in lines)
+        return dict(text.split("=", 1) for text in texts)
 
-    def start(self) -> None:
-        _must_run(["systemctl", "--user", "daemon-reload"])
-        _must_run(["systemctl", "--user", "enable", UNIT])
-        _must_run(["systemctl", "--user", "restart", UNIT])
-
-    def stop(self) -> None:
-        _must_run(["systemctl", "--user", "disable", "--now", UNIT])
-
-    def reload(self) -> None:
-        _run(["systemctl", "--user", "daemon-reload"])
-        _run(["systemctl", "--user", "reset-failed", UNIT])
-
-    def state(self) -> ServiceState:
+    def state(self) -> dict[str, Any]:
+        """Whether it runs (`pid`), since when, and its state in words."""
         names = "ActiveState,SubState,Result,MainPID,ActiveEnterTimestamp,NRestarts"
-        done = _run(["systemctl", "--user", "show", UNIT, f"--property={names}"])
+        done = _run(f"systemctl --user show {UNIT} --property={names}")
         facts = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
         if done.returncode or not facts:
-            return ServiceState(False, detail=self.why_unavailable() or "systemd does not know it")
-        is_running = facts.get("ActiveState") == "active"
-        detail = f"{facts.get('ActiveState')} ({facts.get('SubState')})"
+            state = self.why_unavailable() or "systemd does not know it"
+            return {"state": state, "running_since": None, "pid": None}
+        state = f"{facts.get('ActiveState')} ({facts.get('SubState')})"
         if (restarts := facts.get("NRestarts", "0")) != "0":
-            detail += f", restarted {restarts} times after failures"
-        if not is_running and facts.get("Result") not in (None, "success"):
-            detail += f", {facts['Result']}"
-        pid = int(facts.get("MainPID") or 0) or None
-        return ServiceState(is_running, facts.get("ActiveEnterTimestamp") if is_running else None, pid, detail)
-
-    def logs(self, lines: int, *, follow: bool) -> list[str]:
-        return ["journalctl", "--user", "--user-unit", UNIT, "--lines", str(lines), *(["--follow"] if follow else [])]
-
-
-def _executable(command: list[str]) -> list[str]:
-    """Systemd refuses quotes and backslashes in the path of a program, and does not read $$ in it as $."""
-    if set(command[0]) & set("'\"\\$"):
-        return ["/bin/sh", "-c", 'exec "$0" "$@"', *command]
-    return command
+            state += f", restarted {restarts} times after failures"
+        since = facts.get("ActiveEnterTimestamp") if facts.get("ActiveState") == "active" else None
+        if since is None and facts.get("Result") not in (None, "success"):
+            state += f", {facts['Result']}"
+        return {"state": state, "running_since": since, "pid": int(facts.get("MainPID") or 0) or None}
 
 
 def _quoted(text: str) -> str:
@@ -265,56 +212,42 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _unquoted(text: str) -> str:
-    text = text.strip().removeprefix('"').removesuffix('"').replace("%%", "%")
-    return re.sub(r"\\(.)", lambda found: "\t" if found[1] == "t" else found[1], text)
-
-
 class Launchd:
     """An agent of launchd."""
 
+    forget = ()
+    follow = "-f"
+
     def __init__(self, home: Path) -> None:
         self.path = home / "Library" / "LaunchAgents" / f"{NAME}.plist"
-        self.log = home / "Library" / "Logs" / f"{NAME}.log"
-        self._domain = f"gui/{os.getuid()}"
+        self._log = str(home / "Library" / "Logs" / f"{NAME}.log")
+        domain = f"gui/{os.getuid()}"
+        self._name = f"{domain}/{NAME}"
+        self.stop = (f"-launchctl bootout {self._name}",)
+        self.start = (*self.stop, f"launchctl bootstrap {domain} {shlex.quote(str(self.path))}")
+        self.logs = f"tail -n {{lines}} {shlex.quote(self._log)}"
 
     def why_unavailable(self) -> str | None:
         return None if shutil.which("launchctl") else "there is no launchd on this machine"
 
-    def file(self, command: list[str], environment: Mapping[str, str]) -> str:
-        content = {
+    def content(self, command: list[str], environment: Mapping[str, str]) -> str:
+        plist = {
             "Label": NAME,
             "ProgramArguments": command,
             "EnvironmentVariables": dict(environment),
             "RunAtLoad": True,
             "KeepAlive": {"SuccessfulExit": False},
-            "StandardOutPath": str(self.log),
-            "StandardErrorPath": str(self.log),
+            "StandardOutPath": self._log,
+            "StandardErrorPath": self._log,
             "Umask": 0o077,
         }
-        text = plistlib.dumps(content).decode()
-        head, sign, rest = text.partition("<plist")
-        return f"{head}<!-- {MARKER} -->\n{sign}{rest}"
+        return plistlib.dumps(plist).decode().replace("<plist", f"<!-- {MARKER} -->\n<plist", 1)
 
     def environment(self, content: str) -> dict[str, str]:
         return dict(plistlib.loads(content.encode()).get("EnvironmentVariables", {}))
 
-    def start(self) -> None:
-        _run(["launchctl", "bootout", f"{self._domain}/{NAME}"])
-        _must_run(["launchctl", "bootstrap", self._domain, str(self.path)])
-
-    def stop(self) -> None:
-        _run(["launchctl", "bootout", f"{self._domain}/{NAME}"])
-
-    def reload(self) -> None:
-        """Launchd forgets an agent when it is stopped."""
-
-    def state(self) -> ServiceState:
-        done = _run(["launchctl", "print", f"{self._domain}/{NAME}"])
-        found = re.search(r"^\s*pid = (\d+)", done.stdout, re.MULTILINE)
-        state = re.search(r"^\s*state = (.+)", done.stdout, re.MULTILINE)
-        detail = state[1] if state else "launchd does not know it"
-        return ServiceState(bool(found), None, int(found[1]) if found else None, detail)
-
-    def logs(self, lines: int, *, follow: bool) -> list[str]:
-        return ["tail", "-n", str(lines), *(["-f"] if follow else []), str(self.log)]
+    def state(self) -> dict[str, Any]:
+        said = _run(f"launchctl print {self._name}").stdout
+        facts = dict(re.findall(r"^\s*(pid|state) = (.+)", said, re.MULTILINE))
+        pid = int(facts["pid"]) if "pid" in facts else None
+        return {"state": facts.get("state", "launchd does not know it"), "running_since": None, "pid": pid}

@@ -11,10 +11,14 @@ import json
 import os
 import socket
 from dataclasses import dataclass, fields
+from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, Request, build_opener
 
 from palaver.doors.local.server_socket import ANSWER_SECONDS, ShortPath
-from palaver.settings import Settings
+from palaver.settings import LOOPBACK, Settings
 
 NAME = "server.json"
 
@@ -41,6 +45,23 @@ def running_note(settings: Settings) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None  # no server listens
     return note if note.get("data") == _data(settings) else None
+
+
+def answer_of(url: str, path: str, host: str = "") -> dict[str, Any] | None:
+    """The JSON object that a server answers with, in any state; None if there is none. `host` replaces its name."""
+    parts = urlsplit(url)
+    opener = build_opener(*([ProxyHandler({})] if parts.hostname in LOOPBACK else []))  # no proxy for this machine
+    request = Request(url + path, headers={"Host": host or parts.netloc, "Accept": "application/json"})
+    try:
+        try:
+            answer = opener.open(request, timeout=ANSWER_SECONDS)
+        except HTTPError as problem:
+            answer = problem
+        with answer:
+            found = json.loads(answer.read(1_000_000))
+    except (OSError, ValueError, HTTPException):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _data(settings: Settings) -> str:

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
@@ -20,10 +19,10 @@ from palaver import __version__
 from palaver.doors.cli import options, output, recording_problem
 from palaver.doors.cli.manage.setup import client_states, connection_of, says_of
 from palaver.doors.hook import PROBLEM_FILE
-from palaver.doors.local.running_server import client_settings
+from palaver.doors.local.running_server import answer_of, client_settings
 from palaver.errors import PalaverError
 from palaver.model.times import iso, now
-from palaver.settings import LOOPBACK, Settings
+from palaver.settings import Settings
 
 OLDEST_SQLITE = (3, 44, 0)
 LITTLE_SPACE = 500 * 1024**2
@@ -124,12 +123,12 @@ async def _examine(target: options.Target, *, repair: bool, discard_missing: boo
         postgres = await _postgres(settings)
         found += postgres
         if postgres[0].is_well is False and len(postgres) == 1:
-            return [*found, await _server(settings)]
+            return [*found, _server(settings)]
     if repair:
         found += [finding async for finding in _repair(settings, discard_missing)]
         await asyncio.to_thread(_check_again, settings)
     found += [finding async for finding in _data(settings)]
-    return [*found, await _server(settings), *await asyncio.to_thread(_clients, settings)]
+    return [*found, _server(settings), *await asyncio.to_thread(_clients, settings)]
 
 
 def _versions() -> Iterator[Finding]:
@@ -262,21 +261,11 @@ def _advice(settings: Settings) -> str:
     return "Stop palaver, then run 'palaver doctor --repair', or restore a backup into an empty --home."
 
 
-async def _server(settings: Settings) -> Finding:
-    import ssl
-
-    import httpx2
-
+def _server(settings: Settings) -> Finding:
     team = connection_of(settings.data).get("url")
     url = team or client_settings(settings).base_url
-    # Plain HTTP needs no certificates, and loading them takes a while.
-    verify = True if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        async with httpx2.AsyncClient(
-            trust_env=urlsplit(url).hostname not in LOOPBACK, timeout=2, verify=verify
-        ) as client:
-            answer = (await client.get(f"{url}/healthz")).json()
+    answer = answer_of(url, "/healthz")
+    if answer and "version" in answer:
         return Finding("server", True, f"palaver {answer['version']} answers at {url}")
-    except (httpx2.HTTPError, ValueError, KeyError, TypeError):
-        advice = "'palaver setup --url URL' names another one" if team else "'palaver serve' starts one"
-        return Finding("server", None, f"no server at {url}; {advice}")
+    advice = "'palaver setup --url URL' names another one" if team else "'palaver serve' starts one"
+    return Finding("server", None, f"no server at {url}; {advice}")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from dataclasses import replace
-from urllib.request import urlopen
 
 from palaver.doors.cli import options, output
 from palaver.doors.cli.watch import Progress, summary, turn_store
+from palaver.doors.local.running_server import answer_of
 from palaver.errors import PalaverError
 from palaver.operations.sessions.private import privacy_rules
 from palaver.operations.sessions.watch import Watch, default_folders
-
-SECONDS = 2.0
 
 
 def record_history(target: options.Target, base: str, connection: dict[str, str] | None) -> str:
@@ -50,7 +47,6 @@ def record_history(target: options.Target, base: str, connection: dict[str, str]
 def _turns_recorded_by(base: str) -> int | None:
     """How many turns the server has recorded of this machine's files; None if it records none, or does not answer."""
     try:
-        with urlopen(f"{base}/readyz", timeout=SECONDS) as answer:
-            return int(json.load(answer)["watch"]["turns"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return int((answer_of(base, "/readyz") or {})["watch"]["turns"])
+    except (ValueError, KeyError, TypeError):
         return None

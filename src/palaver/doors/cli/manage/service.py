@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import http.client
-import json
 import os
+import re
+import shlex
 import shutil
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,14 +20,14 @@ from palaver.doors.cli import options, output
 from palaver.doors.cli.serve import settings_options
 from palaver.doors.cli.status_errors import NotFoundMessage
 from palaver.doors.local import background_service
-from palaver.doors.local.background_service import ServiceManager
+from palaver.doors.local.background_service import Launchd, Systemd
+from palaver.doors.local.running_server import answer_of
 from palaver.errors import Refused, Unavailable
 from palaver.settings import Settings, load
 from palaver.synced_files import make_folder
 
 START_SECONDS = 20.0
 """How long installing waits for the first answer of the server."""
-ANSWER_SECONDS = 5.0
 NOT_INSTALLED = "The service is not installed. Install it with 'palaver service install'."
 
 
@@ -47,31 +48,30 @@ def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
     settings = load(given)
     environment = background_service.service_environment(given)
     command = [*background_service.palaver_command(), "serve", "--no-watch" if no_watch else "--watch"]
+    make_folder(settings.data)
     if why := manager.why_unavailable():
-        make_folder(settings.data)
-        log = settings.data.absolute() / "server.log"
-        output.say(background_service.shell_line(command, environment, log))
+        variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items())
+        log = shlex.quote(str(settings.data.absolute() / "server.log"))
+        output.say(f"{variables} nohup {shlex.join(command)} >> {log} 2>&1 &")
         raise Unavailable(
             f"A service cannot be installed: {why}. Containers often have none. "
             "Run the line above instead. It starts the server in the background, until the machine stops."
         )
-    content = manager.file(command, environment)
-    before = _content(manager)
+    content, before = manager.content(command, environment), _content(manager)
     if before is not None and not background_service.is_ours(before):
         raise Refused(f"{manager.path} was not written by palaver. Rename or delete it, then try again.")
-    is_same = before == content
-    if is_same and manager.state().is_running and _health(settings):
-        _make_private(manager.path)
+    is_running = manager.state()["pid"] is not None
+    if before == content and is_running and _health(settings):
+        manager.path.chmod(0o600)
         output.say(f"The service is installed and running. Nothing to do. {settings.base_url}/")
         return
-    if not manager.state().is_running:
+    if not is_running:
         _must_be_free(settings)
-    if before is not None and not is_same:
+    if before is not None and before != content:
         lines = difflib.unified_diff(before.splitlines(), content.splitlines(), "before", "now", lineterm="")
-        output.say("\n".join(_without_secrets(line) for line in lines))
-    make_folder(settings.data)
+        output.say(re.sub("(PALAVER_MODEL_KEY=|PALAVER_DATABASE_URL=).*", r"\1…", "\n".join(lines)))
     background_service.write_private(manager.path, content)
-    manager.start()
+    background_service.run(*manager.start)
     until = time.monotonic() + START_SECONDS
     while not _health(settings):
         if time.monotonic() > until:
@@ -83,8 +83,8 @@ def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
         f"The service runs now and at every login.\n"
         f"  URL   {settings.base_url}/\n  Data  {settings.data.absolute()}\n  File  {manager.path}"
     )
-    if note := _linger_note():
-        output.note(note)
+    if shutil.which("loginctl") and not Path("/var/lib/systemd/linger", os.environ.get("USER") or "").exists():
+        output.note("The service stops when you log out. To keep it running: loginctl enable-linger")
 
 
 def _must_be_free(settings: Settings) -> None:
@@ -93,21 +93,12 @@ def _must_be_free(settings: Settings) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((settings.host, settings.port))
-            return
         except OSError as problem:
-            reason = os.strerror(problem.errno or 0)
-    by = "another palaver server" if _health(settings) else "another program"
-    raise Unavailable(
-        f"Port {settings.port} is not free ({reason}): {by} uses it. Stop it, or choose another port with --port."
-    )
-
-
-def _linger_note() -> str | None:
-    """A hint for Linux: without lingering, services of a user stop when the user logs out."""
-    user = os.environ.get("USER") or ""
-    if not shutil.which("loginctl") or Path("/var/lib/systemd/linger", user).exists():
-        return None
-    return "The service stops when you log out. To keep it running: loginctl enable-linger"
+            by = "another palaver server" if _health(settings) else "another program"
+            raise Unavailable(
+                f"Port {settings.port} is not free ({os.strerror(problem.errno or 0)}): {by} uses it. "
+                "Stop it, or choose another port with --port."
+            ) from None
 
 
 @options.add("format", "json")
@@ -119,16 +110,12 @@ def status(target: options.Target) -> None:
     content = _content(manager)
     if content is None or not background_service.is_ours(content):
         raise NotFoundMessage(NOT_INSTALLED)
-    state = manager.state()
     settings = load({}, manager.environment(content))
     health = _health(settings)
-    ready = _get(settings, "/readyz") if health else None
-    watch = (ready or {}).get("watch")
+    watch = (_answer(settings, "/readyz") or {}).get("watch") if health else None
     facts: dict[str, Any] = {
         "file": str(manager.path),
-        "state": state.detail,
-        "running_since": state.since,
-        "pid": state.pid,
+        **manager.state(),
         "url": f"{settings.base_url}/",
         "data": str(settings.data.absolute()),
         "answers": bool(health),
@@ -137,15 +124,12 @@ def status(target: options.Target) -> None:
         "recorded_turns": watch["turns"] if isinstance(watch, dict) else None,
     }
     if target.format == "table":
-        output.say("\n".join(f"{name.replace('_', ' '):<15} {_shown(value)}" for name, value in facts.items()))
+        shown = {name: "-" if value is None else output.cell(name, value) for name, value in facts.items()}
+        output.say("\n".join(f"{name.replace('_', ' '):<15} {value}" for name, value in shown.items()))
     else:
         output.say(output.as_json(facts))
     if not health:
         raise Unavailable(f"The server does not answer at {settings.base_url}. See 'palaver service logs'.")
-
-
-def _shown(value: Any) -> str:
-    return {None: "-", True: "yes", False: "no"}[value] if value is None or isinstance(value, bool) else str(value)
 
 
 @click.command("logs")
@@ -156,7 +140,7 @@ def logs(follow: bool, lines: int) -> None:
     manager = background_service.manager()
     if _content(manager) is None:
         raise NotFoundMessage(NOT_INSTALLED)
-    command = manager.logs(lines, follow=follow)
+    command = shlex.split(manager.logs.format(lines=lines)) + [manager.follow] * follow
     if not shutil.which(command[0]):
         raise Unavailable(f"'{command[0]}' is not installed, so the log cannot be shown.")
     os.execvp(command[0], command)
@@ -171,16 +155,15 @@ def remove() -> None:
         raise NotFoundMessage(NOT_INSTALLED)
     if not background_service.is_ours(content):
         raise Refused(f"{manager.path} was not written by palaver, so it is not removed.")
-    if manager.why_unavailable() is None:
-        manager.stop()
+    is_available = manager.why_unavailable() is None
+    background_service.run(*manager.stop * is_available)
     manager.path.unlink()
-    if manager.why_unavailable() is None:
-        manager.reload()
+    background_service.run(*manager.forget * is_available)
     data = manager.environment(content).get("PALAVER_HOME", "")
     output.say(f"The service was removed. Its data stays in {data}.")
 
 
-def _content(manager: ServiceManager) -> str | None:
+def _content(manager: Systemd | Launchd) -> str | None:
     try:
         return manager.path.read_text("utf-8")
     except FileNotFoundError:
@@ -189,36 +172,13 @@ def _content(manager: ServiceManager) -> str | None:
         raise Unavailable(f"{manager.path} cannot be read: {problem}.") from None
 
 
-def _make_private(path: Path) -> None:
-    if path.stat().st_mode & 0o077:
-        path.chmod(0o600)
-
-
-def _without_secrets(line: str) -> str:
-    """A line of the diff. Values of keys and database URLs are not shown."""
-    for name in ("PALAVER_MODEL_KEY=", "PALAVER_DATABASE_URL="):
-        head, sign, _ = line.partition(name)
-        if sign:
-            return f"{head}{sign}…"
-    return line
-
-
 def _health(settings: Settings) -> dict[str, Any] | None:
     """The answer of /healthz if a palaver server answers, else None."""
-    found = _get(settings, "/healthz")
+    found = _answer(settings, "/healthz")
     return found if found and "version" in found else None
 
 
-def _get(settings: Settings, path: str) -> dict[str, Any] | None:
-    """Ask the server on its own address: a public URL may lead through a proxy."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)
-    connection = http.client.HTTPConnection(host, settings.port, timeout=ANSWER_SECONDS)
-    allowed = urlsplit(settings.base_url).netloc
-    try:
-        connection.request("GET", path, headers={"Host": allowed, "Accept": "application/json"})
-        found = json.loads(connection.getresponse().read(1_000_000))
-    except (OSError, ValueError, http.client.HTTPException):
-        return None
-    finally:
-        connection.close()
-    return found if isinstance(found, dict) else None
+def _answer(settings: Settings, path: str) -> dict[str, Any] | None:
+    """Ask the server at its own address: a public URL may lead through a proxy."""
+    own = replace(settings, public_url="").base_url
+    return answer_of(own, path, host=urlsplit(settings.base_url).netloc)
