@@ -37,10 +37,9 @@ class InTurns:
 @pytest.fixture(scope="module")
 def clients(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[httpx.Client]]:
     url, home = engine.fresh(), tmp_path_factory.mktemp("several")
-    env: dict[str, Any] = {"PALAVER_DATABASE_URL": url, "PALAVER_TOOL_LIMITS": "template_list=4,thread_list=60"}
     with (
-        start_server(home, **env) as one,
-        start_server(home, **env) as other,
+        start_server(home, PALAVER_DATABASE_URL=url) as one,
+        start_server(home, PALAVER_DATABASE_URL=url) as other,
         one.client() as here,
         other.client() as there,
     ):
@@ -115,22 +114,6 @@ def test_a_note_is_opened_where_it_matches_the_search_that_another_server_answer
         assert client.call(tool, query=rare)["results"]
         opened = client.call("notes_get", note_id=note["id"])
         assert rare in str(opened["content"])
-
-
-def test_servers_count_the_calls_of_a_tool_together(proxy: InTurns):
-    assert [proxy.get("/api/templates").status_code for _ in range(6)] == [200] * 4 + [429] * 2
-    client = mcp(proxy)
-    for _ in range(4):
-        client.call("template_list")
-    for _ in range(2):
-        refused = client.refused("template_list")
-        assert (refused["error"], 1 <= refused["retry_after"] <= 60) == ("RATE_LIMITED", True)
-
-
-def test_servers_that_reserve_calls_never_allow_more_than_the_limit(proxy: InTurns):
-    statuses = [proxy.get("/api/threads").status_code for _ in range(70)]
-    assert 57 <= statuses.count(200) <= 60  # each server reserves three calls at a time and may keep two
-    assert statuses[-1] == 429
 
 
 def test_an_mcp_session_has_its_agent_and_its_program_on_every_server(proxy: InTurns, clients: list[httpx.Client]):

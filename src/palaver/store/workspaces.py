@@ -7,10 +7,9 @@ import fcntl
 import os
 import re
 import shutil
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
@@ -53,16 +52,6 @@ STORE_SOON_SECONDS = 0.2
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
-@dataclass(slots=True)
-class Allowance:
-    """Calls of one operation by one caller that this server has reserved (`store/bus/reserved_calls.py`)."""
-
-    calls: int = 0
-    ends: float = 0.0
-    """When the reservation is over, on the monotonic clock."""
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class Workspace:
     """The data of one workspace: `read`, `change`, `feed`, transcripts and search sessions."""
 
@@ -74,8 +63,8 @@ class Workspace:
         self._feed = Feed(engine)
         self.done: Counter[tuple[str, str, str]] = Counter()
         """Counts since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
-        self.allowances: dict[tuple[str, str], Allowance] = {}
-        """The calls that this server may still answer, by caller and rate-limited operation."""
+        self.calls: dict[tuple[str, str], deque[float]] = {}
+        """The times of the last calls, by caller and rate-limited operation, on the monotonic clock."""
         self.search_turns = SearchTurns()
         self._turns = CallerTurns()
         self._storing: set[asyncio.Future[Any]] = set()

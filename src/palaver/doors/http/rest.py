@@ -108,7 +108,7 @@ class _Endpoint:
         operation, face = self._operation, self._face
         try:
             await operation.must_be_allowed(requester.workspace, requester.caller)
-            await rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
+            rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
             caller = requester.caller
             if scope["query_string"] and (text := request.query_params.get("config")) is not None:
                 caller = replace(caller, config={**caller.config, **client_preferences.from_text(text)})

@@ -148,7 +148,7 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any]) -> ty
             answers = "full"
         form = take_form(tool.name, given)
         await operation.must_be_allowed(requester.workspace, requester.caller)
-        await rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
+        rate_limits.refuse_too_many(requester.workspace, requester.caller, operation)
         caller = replace(await _resolve(requester, operation, given), answers=answers)
         ask = read_arguments(operation, tool, caller, given if answers == "full" else {**tool.defaults, **given})
         try:

@@ -16,7 +16,7 @@ from palaver.operations.admin.repair import missing_uploads
 from palaver.operations.sessions.carry_over import carry_over
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.settings import Settings
-from palaver.store.bus import agents, events, mcp_sessions, reserved_calls
+from palaver.store.bus import agents, events, mcp_sessions
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import documents
 from palaver.store.search import search_sessions
@@ -119,7 +119,6 @@ async def forget_old_state(here: Workspace) -> None:
 
     def work(change: Change) -> None:
         search_sessions.forget_old(change)
-        reserved_calls.forget_old(change)
         mcp_sessions.forget_old(change)
 
     try:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from functools import lru_cache
+from math import ceil
 
 from palaver.errors import Refused, TooMany
 from palaver.model.people import Caller
 from palaver.operations.operation import Operation
 from palaver.settings import Settings
-from palaver.store.bus import reserved_calls
-from palaver.store.workspaces import Allowance, Workspace
+from palaver.store.workspaces import Workspace
 
 MINUTE = 60.0
 UNLESS_LOOPBACK = 600
@@ -19,37 +20,24 @@ MOST_KNOWN = 10_000
 EVERY_TOOL = ""
 
 
-async def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) -> None:
-    """Count a call, and refuse it above the limit. All servers on the same data count together."""
+def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) -> None:
+    """Count a call, and refuse it above the limit. Each server counts for itself."""
     tools = operation.tools
     limit = limit_of(workspace.settings, tools[0].name) if tools else 0
     if not limit:
         return
-    key = caller.counted_as, operation.name
-    allowance = _allowance(workspace, key)
-    async with allowance.turn:
-        if allowance.ends <= time.monotonic():
-            allowance.calls = 0
-        if not allowance.calls:
-            reserved = await workspace.change(lambda change: reserved_calls.reserve(change, *key, limit))
-            if not reserved.calls:
-                raise TooMany(
-                    f"Rate limit exceeded: {limit} calls of {tools[0].plain_name} a minute. "
-                    f"Wait {reserved.wait} s, then try again.",
-                    reserved.wait,
-                )
-            allowance.calls, allowance.ends = reserved.calls, time.monotonic() + MINUTE
-        allowance.calls -= 1
-
-
-def _allowance(workspace: Workspace, key: tuple[str, str]) -> Allowance:
-    """What this server has reserved for a caller and an operation."""
-    held = workspace.allowances
+    key, held, now = (caller.counted_as, operation.name), workspace.calls, time.monotonic()
     if key not in held and len(held) >= MOST_KNOWN:
-        now = time.monotonic()
-        for old in [key for key, one in held.items() if one.ends <= now and not one.turn.locked()]:
+        for old in [key for key, times in held.items() if times[-1] <= now - MINUTE]:
             del held[old]
-    return held.setdefault(key, Allowance())
+    times = held.setdefault(key, deque(maxlen=limit))
+    if len(times) == limit and times[0] > now - MINUTE:
+        wait = ceil(times[0] + MINUTE - now)
+        raise TooMany(
+            f"Rate limit exceeded: {limit} calls of {tools[0].plain_name} a minute. Wait {wait} s, then try again.",
+            wait,
+        )
+    times.append(now)
 
 
 def limit_of(settings: Settings, tool: str) -> int:

@@ -19,7 +19,7 @@ from palaver.store.engines.database import Reader
 if TYPE_CHECKING:
     import apsw
 
-DERIVED_TABLES = ("vectors", "transcript_marks", "search_sessions", "reserved_calls", "mcp_sessions")
+DERIVED_TABLES = ("vectors", "transcript_marks", "search_sessions", "mcp_sessions")
 """Tables outside the search index that can be filled from other data, or that may begin empty."""
 SEARCH_INDEX = "passage_"
 """Prefix of the tables of the search index."""

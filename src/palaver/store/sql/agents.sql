@@ -146,14 +146,3 @@ UPDATE mcp_sessions SET used_at = :used_at WHERE id_hash = :id_hash;
 
 -- name: forget_mcp_sessions  delete MCP sessions that were not used lately
 DELETE FROM mcp_sessions WHERE used_at < :before;
-
--- name: lock_reserved_calls  the reserved calls of a caller; no other server changes them until the end of the change
-INSERT INTO reserved_calls (caller, operation, reserved, used_at) VALUES (:caller, :operation, '[]', :used_at)
-ON CONFLICT (caller, operation) DO UPDATE SET used_at = excluded.used_at
-RETURNING reserved;
-
--- name: put_reserved_calls  store the reserved calls of a caller
-UPDATE reserved_calls SET reserved = :reserved WHERE caller = :caller AND operation = :operation;
-
--- name: forget_reserved_calls  delete reserved calls of callers that were silent for a while
-DELETE FROM reserved_calls WHERE used_at < :before;

@@ -1,0 +1,2 @@
+-- Each server counts the calls of tools for itself.
+DROP TABLE reserved_calls;
