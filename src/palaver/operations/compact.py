@@ -1,341 +1,88 @@
 """Short answers for agents: every field once, no empty ones, times to the second.
 
 A model pays for each token it reads. `short_answer` turns an answer with messages, threads or agents into its compact
-form. Results of searches have the fields of the specification, or fewer in compact answers. Other answers do not
-change. REST, and `?answers=full` over MCP, give the full objects.
+form: the fields that `FIELDS` names, without those that say nothing (`DEFAULTS`) or repeat another one. Results of
+searches have the fields of the specification, or fewer in compact answers. Other answers do not change. REST, and
+`?answers=full` over MCP, give the full objects.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import functools
+import operator
+import types
 import typing
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import fields, make_dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from palaver.model.answers import OmitsDefaults
-from palaver.model.messages import Message, Reaction
-from palaver.model.people import Answers
-from palaver.model.search import CompactItem, Counts, GetResponse, LeanItem, NamedTime, SearchResponse, SpecifiedItem
+from palaver.model.messages import Message, Thread
+from palaver.model.people import Agent, Answers
+from palaver.model.search import CompactItem, GetResponse, LeanItem, ResultItem, SaidItem, SearchResponse, SpecifiedItem
 from palaver.model.times import iso
 from palaver.operations.bus.agents import Agents
-from palaver.operations.bus.connect import Connected
+from palaver.operations.bus.connect import Connected, ConnectedAgent, ConnectedThread
 from palaver.operations.bus.messages import EditedMessage, Messages, PostedMessage, show
 from palaver.operations.bus.threads import Threads
 from palaver.operations.bus.waiting import Waited
-from palaver.operations.sessions.searching import OwnHits
+from palaver.operations.sessions.searching import ConversationHit, OwnHits
 
 ERROR_TOKENS = 4_000
 """Budget for the messages in an error, in tokens."""
 
-
-@dataclass(frozen=True, slots=True)
-class CompactMessage:
-    id: str
-    seq: int
-    author: str
-    created_at: datetime
-    content: str
-    role: str | None = None
-    priority: str | None = None
-    mentions: list[str] | None = None
-    reply_to_msg_id: str | None = None
-    metadata: dict[str, Any] | None = None
-    edited_at: datetime | None = None
-    edit_version: int | None = None
-    reactions: list[Reaction] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class CompactOneMessage(CompactMessage):
-    thread_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactPosted(CompactOneMessage):
-    reached: list[str] | None = None
-    unknown_names: list[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactEdited(CompactOneMessage):
-    version: int = 0
-    edited_by: str | None = None
-    no_change: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CompactMessages:
-    thread_id: str
-    messages: list[CompactMessage]
-    current_seq: int
-    has_more: bool
-    reply_token: str
-    hint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactWaited:
-    messages: list[CompactMessage]
-    current_seq: int
-    has_more: bool
-    timed_out: bool
-    reply_token: str
-    hint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactAgent:
-    agent_id: str
-    name: str
-    slug: str
-    is_online: bool | None = None
-    last_heartbeat: datetime | None = None
-    token: str | None = None
-    display_name: str | None = None
-    description: str | None = None
-    capabilities: list[str] | None = None
-    skills: list[dict[str, Any]] | None = None
-    waiting_in: str | None = None
-    project: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactAgents:
-    agents: list[CompactAgent]
-    hint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactThread:
-    thread_id: str
-    topic: str
-    status: str
-    created: bool | None = None
-    current_seq: int | None = None
-    message_count: int | None = None
-    updated_at: datetime | None = None
-    system_prompt: str | None = None
-    template_id: str | None = None
-    summary: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactThreads:
-    threads: list[CompactThread]
-    total: int
-    has_more: bool
-    next_cursor: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CompactConnected:
-    agent: CompactAgent
-    thread: CompactThread
-    messages: list[CompactMessage]
-    current_seq: int
-    truncated: bool
-    has_more: bool
-    reply_token: str
-    next: str | None = None
-    hint: str | None = None
-
-
-@dataclass(frozen=True)
-class SpecifiedResponse(OmitsDefaults):
-    """A page of results with the fields of the specification, and what there is to say about it."""
-
-    omit_if_default = ("suppressed", "session_id", "errors", "hint", "explanations", "time", "counts")
-
-    results: list[SpecifiedItem | CompactItem]
-    has_more: bool
-    next_offset: int | None
-    total_estimated: int | None
-    suppressed: int = 0
-    session_id: str | None = None
-    errors: dict[str, str] | None = None
-    hint: str | None = None
-    explanations: dict[str, dict[str, float]] | None = None
-    time: list[NamedTime] | None = None
-    counts: Counts | None = None
-
-
-@dataclass(frozen=True)
-class SpecifiedOpened(OmitsDefaults):
-    meta: SpecifiedItem
-    content: str | dict[str, Any]
-    attachments: list[dict[str, Any]] | None
-    truncated: bool
-    next_cursor: str | None
-    paging: dict[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class LeanResponse:
-    results: list[LeanItem | CompactItem]
-    has_more: bool
-    next_offset: int | None = None
-    suppressed: int | None = None
-    session_id: str | None = None
-    errors: dict[str, str] | None = None
-    hint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LeanOpened:
-    meta: LeanItem
-    content: str | dict[str, Any]
-    attachments: list[dict[str, Any]] | None = None
-    truncated: bool = False
-    next_cursor: str | None = None
-    paging: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LeanOwnHits:
-    count: int
-    hits: list[LeanItem]
-    available: bool | None = None
-    message: str | None = None
-    hint: str | None = None
-
-
-# One function for each answer
-
-C = TypeVar("C")
-
-
-def _copy(kind: type[C], source: Any, **changed: Any) -> C:
-    """A `kind` with the fields of the same names in `source`, apart from the changed ones."""
-    names = [one.name for one in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: changed[name] if name in changed else getattr(source, name) for name in names})
-
-
-def _message(message: Message, kind: type[C], **more: Any) -> C:
-    return _copy(
-        kind,
-        message,
-        author=message.author_name if message.author == message.author_id else message.author,
-        role=message.role if message.role != "user" else None,
-        priority=message.priority if message.priority != "normal" else None,
-        mentions=message.mentions or None,
-        edited_at=message.edited_at if message.edit_version else None,
-        edit_version=message.edit_version or None,
-        **more,
-    )
-
-
-def _list(messages: list[Message]) -> list[CompactMessage]:
-    return [_message(message, CompactMessage) for message in messages]
-
-
-def _one_message(message: Message) -> CompactOneMessage:
-    return _message(message, CompactOneMessage)
-
-
-def _posted_message(posted: PostedMessage) -> CompactPosted:
-    return _message(posted, CompactPosted, reached=posted.reached or None, unknown_names=posted.unknown_names or None)
-
-
-def _edited_message(edited: EditedMessage) -> CompactEdited:
-    return _message(edited, CompactEdited)
-
-
-def _messages(answer: Messages) -> CompactMessages:
-    return _copy(CompactMessages, answer, messages=_list(answer.messages))
-
-
-def _waited(answer: Waited) -> CompactWaited:
-    return _copy(CompactWaited, answer, messages=_list(answer.messages))
-
-
-def _agents(answer: Agents) -> CompactAgents:
-    shown = [
-        _copy(
-            CompactAgent,
-            agent,
-            token=None,
-            display_name=agent.display_name if agent.display_name != agent.name else None,
-            description=agent.description or None,
-            capabilities=agent.capabilities or None,
-            skills=agent.skills or None,
-        )
-        for agent in answer.agents
-    ]
-    return CompactAgents(shown, answer.hint)
-
-
-def _threads(answer: Threads) -> CompactThreads:
-    return _copy(CompactThreads, answer, threads=[_copy(CompactThread, one, created=None) for one in answer.threads])
-
-
-def _connected(answer: Connected) -> CompactConnected:
-    agent, thread = answer.agent, answer.thread
-    return _copy(
-        CompactConnected,
-        answer,
-        agent=CompactAgent(agent.agent_id, agent.name, agent.slug, token=agent.token, display_name=agent.display_name),
-        thread=CompactThread(
-            thread.thread_id,
-            thread.topic,
-            thread.status,
-            created=thread.created,
-            system_prompt=thread.system_prompt,
-            metadata=thread.metadata,
-        ),
-        messages=_list(answer.messages),
-    )
-
-
-def _specified(answer: SearchResponse) -> SpecifiedResponse:
-    items = [one if isinstance(one, CompactItem) else _copy(SpecifiedItem, one) for one in answer.results]
-    return _copy(SpecifiedResponse, answer, results=items)
-
-
-def _specified_opened(answer: GetResponse) -> SpecifiedOpened:
-    return _copy(SpecifiedOpened, answer, meta=_copy(SpecifiedItem, answer.meta))
-
-
-def _lean(answer: SearchResponse) -> LeanResponse:
-    return _copy(LeanResponse, answer, suppressed=answer.suppressed or None)
-
-
-def _lean_opened(answer: GetResponse) -> LeanOpened:
-    return _copy(LeanOpened, answer, meta=_copy(LeanItem, answer.meta, author=answer.meta.sender, snippet=None))
-
-
-def _own_hits(answer: OwnHits) -> LeanOwnHits:
-    return _copy(LeanOwnHits, answer, available=None if answer.available else False)
-
-
-_FORMS: dict[type, Callable[[Any], Any]] = {
-    Message: _one_message,
-    PostedMessage: _posted_message,
-    EditedMessage: _edited_message,
-    Messages: _messages,
-    Waited: _waited,
-    Agents: _agents,
-    Threads: _threads,
-    Connected: _connected,
+MESSAGE = (
+    "id seq author created_at content role priority mentions reply_to_msg_id metadata edited_at edit_version reactions"
+)
+FIELDS: dict[type, str] = {
+    Message: MESSAGE,
+    PostedMessage: f"{MESSAGE} thread_id reached unknown_names",
+    EditedMessage: f"{MESSAGE} thread_id version edited_by no_change",
+    Messages: "thread_id messages current_seq has_more reply_token hint",
+    Waited: "messages current_seq has_more timed_out reply_token hint",
+    Agents: "agents hint",
+    Agent: (
+        "agent_id name slug is_online last_heartbeat display_name description capabilities skills waiting_in project"
+    ),
+    Threads: "threads total has_more next_cursor",
+    Thread: "thread_id topic status current_seq message_count updated_at system_prompt template_id summary metadata",
+    Connected: "agent thread messages current_seq truncated has_more reply_token next hint",
+    ConnectedAgent: "agent_id name slug token display_name",
+    ConnectedThread: "thread_id topic status created system_prompt metadata",
 }
-
-
-_SEARCH_FORMS: dict[Answers, dict[type, Callable[[Any], Any]]] = {
-    "plain": {SearchResponse: _specified, GetResponse: _specified_opened},
-    "compact": {SearchResponse: _lean, GetResponse: _lean_opened, OwnHits: _own_hits},
+"""The fields of short answers and of their parts, in order."""
+COMPACT = FIELDS | {
+    SearchResponse: "results has_more next_offset suppressed session_id errors hint",
+    GetResponse: "meta content attachments truncated next_cursor paging",
+    OwnHits: "count hits available message hint",
+    LeanItem: "uri title author created_at snippet source project",
+    CompactItem: "id title text url metadata",
 }
-
-
-def _form(answer_type: Any, answers: Answers) -> Callable[[Any], Any] | None:
-    return None if answers == "full" else _SEARCH_FORMS[answers].get(answer_type) or _FORMS.get(answer_type)
+PLAIN = FIELDS | {
+    SearchResponse: (
+        "results has_more next_offset total_estimated suppressed session_id errors hint explanations time counts"
+    ),
+    GetResponse: "meta content attachments truncated next_cursor paging",
+}
+FORMS: dict[Answers, dict[type, str]] = {"full": {}, "plain": PLAIN, "compact": COMPACT}
+DEFAULTS: dict[str, Any] = {
+    "role": "user", "priority": "normal", "mentions": [], "edit_version": 0, "reached": [], "unknown_names": [],
+    "description": "", "capabilities": [], "skills": [], "suppressed": 0, "available": True,
+}  # fmt: skip
+"""Values that say nothing, by the names of their fields. They are left out, and so is null."""
 
 
 def short_answer(answer: Any, answers: Answers) -> Any:
-    """The answer in one of the short forms, as plain JSON, or the answer itself if it has none."""
-    form = _form(type(answer), answers)
-    return _plain(form(answer)) if form else answer
+    """The answer in one of the short forms, or the answer itself if it has none."""
+    form = _form_of(type(answer), answers)
+    if answers == "plain" and isinstance(answer, SearchResponse | GetResponse):
+        return _specified(answer)
+    return _short(answer, form)
+
+
+def _form_of(answer_type: Any, answers: Answers) -> dict[type, str]:
+    """The fields of an answer and of its parts. A message in a page does not repeat the thread."""
+    form = FORMS[answers]
+    return form | {Message: f"{MESSAGE} thread_id"} if answer_type is Message and form else form
 
 
 def compact_facts(facts: dict[str, Any]) -> dict[str, Any]:
@@ -344,26 +91,75 @@ def compact_facts(facts: dict[str, Any]) -> dict[str, Any]:
     for name, value in facts.items():
         if isinstance(value, list) and value and all(isinstance(one, Message) for one in value):
             shown = show(value, ERROR_TOKENS, newest=True, has_more=bool(facts.get("has_more")))
-            short[name] = _plain(_list(shown.messages))
+            short[name] = _short(shown.messages, COMPACT)
             short |= {"has_more": True} if shown.has_more else {}
             short |= {"hint": shown.hint} if shown.hint else {}
     return short
 
 
-def short_type(answer_type: Any, answers: Answers) -> Any:
-    """The type of the short form, for output schemas."""
-    form = _form(answer_type, answers)
-    return typing.get_type_hints(form)["return"] if form else answer_type
-
-
-def _plain(value: Any) -> Any:
-    """Data classes as dicts without the fields that are None."""
+def _short(value: Any, form: dict[type, str]) -> Any:
+    """A value with the fields of the form, apart from those that say nothing. It is plain JSON."""
     if isinstance(value, datetime):
         return iso(value.replace(microsecond=0))
     if isinstance(value, list):
-        return [_plain(one) for one in value]
-    # A reaction always has all its fields, and so has an answer of the specification.
-    if not dataclasses.is_dataclass(value) or isinstance(value, Reaction | OmitsDefaults):
+        return [_short(one, form) for one in value]
+    if type(value) not in form:
         return value
-    named = ((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))
-    return {name: _plain(found) for name, found in named if found is not None}
+    value = _without_repeats(value)
+    found = {name: getattr(value, name) for name in form[type(value)].split()}
+    return {name: _short(one, form) for name, one in found.items() if one not in (None, DEFAULTS.get(name))}
+
+
+def _without_repeats(value: Any) -> Any:
+    """The value without what another field also says."""
+    if isinstance(value, Message) and value.author == value.author_id:
+        return replace(value, author=value.author_name)
+    if isinstance(value, Agent) and value.display_name == value.name:
+        return replace(value, display_name=None)
+    if isinstance(value, GetResponse):
+        meta = value.meta
+        lean: Any = LeanItem(
+            uri=meta.uri, title=meta.title, author=meta.sender, created_at=meta.created_at, source=meta.source,
+            project=meta.project,
+        )  # fmt: skip
+        return replace(value, meta=lean)
+    return value
+
+
+def _specified(answer: SearchResponse | GetResponse) -> Any:
+    """All fields of the specification, and those of ours that have a value."""
+
+    def item(one: Any) -> Any:
+        names = [field.name for field in fields(SpecifiedItem)]
+        return one if isinstance(one, CompactItem) else SpecifiedItem(**{name: getattr(one, name) for name in names})
+
+    if isinstance(answer, GetResponse):
+        return replace(answer, meta=item(answer.meta))
+    names = PLAIN[SearchResponse].split()
+    found = {one.name: getattr(answer, one.name) for one in fields(answer) if one.name in names}
+    defaults = {one.name: one.default for one in fields(answer)}
+    kept = {name: found[name] for name in names if found[name] != defaults[name]}
+    return kept | {"results": [item(one) for one in answer.results]}
+
+
+def short_type(answer_type: Any, answers: Answers) -> Any:
+    """The type of the short form, for output schemas."""
+    form = _form_of(answer_type, answers)
+    return _short_type(answer_type, form) if answer_type in form else answer_type
+
+
+def _short_type(kind: Any, form: dict[type, str]) -> Any:
+    if arguments := typing.get_args(kind):
+        short = tuple(_short_type(one, form) for one in arguments)
+        origin = typing.get_origin(kind)
+        return functools.reduce(operator.or_, short) if origin in (types.UnionType, typing.Union) else origin[short]
+    if kind in (ResultItem, SaidItem, ConversationHit, LeanItem):
+        return LeanItem if LeanItem in form else SpecifiedItem
+    if kind not in form or kind is CompactItem:
+        return kind
+    hints, found = typing.get_type_hints(kind), list[Any]()
+    for name in form[kind].split():
+        value = _short_type(hints[name], form)
+        may_be_absent = name in DEFAULTS or type(None) in typing.get_args(value)
+        found.append((name, value | None, None) if may_be_absent else (name, value))
+    return make_dataclass(f"Compact{kind.__name__}", found, kw_only=True)
