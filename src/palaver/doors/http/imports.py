@@ -14,20 +14,20 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Message
+from starlette.responses import Response
 
 from palaver.doors.authentication import Requester
+from palaver.doors.http.bodies import files_in
 from palaver.doors.http.rest import json_response, reports_errors
-from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
+from palaver.doors.http.sse import EventStream
+from palaver.errors import NotFound, PalaverError, Refused, TooLarge, Unavailable
 from palaver.model.events import encode
 from palaver.model.ids import new_id
 from palaver.operations.archive import import_jobs
@@ -37,10 +37,10 @@ from palaver.synced_files import make_folder
 log = logging.getLogger("palaver")
 
 CHUNK = 1024 * 1024
-STORE_SECONDS = 2.0
-"""How often the state of a running job is stored, for other servers."""
-LOOK_SECONDS = 1.0
-"""How often a client that follows the job of another server gets its state."""
+STORE_SECONDS = 1.0
+"""How often the state of a running import is stored."""
+LOOK_SECONDS = 0.25
+"""How often the state is read for a client that follows an import."""
 MAX_FILES = 1_000
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff/\\:]+")
 MAX_NAME_BYTES = 200
@@ -48,94 +48,35 @@ ABANDONED_SECONDS = 24 * 3600
 """No import takes so long. Older uploads are left over from a server that was killed."""
 
 
-@dataclass
-class Job:
-    """The import of one upload."""
-
-    id: str
-    workspace: str
-    folder: str = ""
-    status: Literal["running", "done", "failed"] = "running"
-    summary: Summary = field(default_factory=Summary)
-    message: str | None = None
-    changes: int = 0
-    """How often the job has changed, for clients that wait for the next change."""
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def changed(self) -> None:
-        """Wake all clients that follow this job."""
-        self.changes += 1
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def wait(self, seen: int, timeout: float) -> None:
-        """Wait until the job has changed more than `seen` times."""
-        if self.changes == seen:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await self._changed.wait()
-
-    def as_json(self) -> dict[str, Any]:
-        summary = self.summary
-        folder = rf"^{re.escape(self.folder)}/\d+/"  # names are shown as uploaded
-        return {
-            "id": self.id,
-            "status": self.status,
-            "message": self.message,
-            "new": summary.new,
-            "changed": summary.changed,
-            "unchanged": summary.unchanged,
-            "messages": summary.messages,
-            "bytes_read": summary.bytes_read,
-            "bytes_total": summary.bytes_total,
-            "formats": summary.formats,
-            "kinds": summary.kinds,
-            "items": summary.items,
-            "skipped": [{"name": re.sub(folder, "", one.name), "why": one.why} for one in summary.skipped],
-            "skipped_count": summary.skipped_count,
-        }
-
-
 class Imports:
-    """The import jobs of this server, while they run. The database has all of them."""
+    """The imports that this server runs. Their states are in the database, so that every server can show them."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, Job] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @reports_errors
     async def begin(self, request: Request) -> Response:
         requester: Requester = request.scope["palaver.requester"]
-        if "write" not in requester.caller.scopes:
-            raise Forbidden("This token has no 'write' scope.")
-        uploads = requester.workspace.settings.data / "uploads" / "incoming"
-        make_folder(uploads)
-        await asyncio.to_thread(_remove_abandoned, uploads)
-        folder = Path(tempfile.mkdtemp(dir=uploads))
-        try:
-            await _receive(request, folder, requester.workspace.settings.max_import)
-        except BaseException:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-            raise
-        job = Job(new_id(), requester.workspace.name, str(folder))
-        await import_jobs.store_state(requester.workspace, job.as_json())
-        self._jobs[job.id] = job
-        task = asyncio.create_task(self._run(job, requester, folder))
+        settings, id = requester.workspace.settings, new_id()
+        too_large = TooLarge(f"An upload can have at most {settings.max_import:,} bytes (PALAVER_MAX_IMPORT).")
+        wrong_form = Refused("Send the files as multipart/form-data, in parts named 'file'.")
+        async with files_in(request, MAX_FILES, settings.max_import, too_large, wrong_form) as parts:
+            uploads = settings.data / "uploads" / "incoming"
+            make_folder(uploads)
+            await asyncio.to_thread(_remove_abandoned, uploads)
+            folder = Path(tempfile.mkdtemp(dir=uploads))
+            try:
+                for number, part in enumerate(parts):
+                    await _store(part, folder / str(number))
+            except BaseException:
+                await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+                raise
+        state = _state(id, "running", Summary(), folder)
+        await import_jobs.store_state(requester.workspace, state)
+        task = asyncio.create_task(_run(requester, id, folder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return json_response(job.as_json(), 202)
-
-    async def _run(self, job: Job, requester: Requester, folder: Path) -> None:
-        storing = asyncio.create_task(_keep_storing(requester, job))
-        try:
-            await _import(job, requester, folder)
-            storing.cancel()
-            await import_jobs.store_state(requester.workspace, job.as_json())
-        except PalaverError as problem:
-            log.warning("the result of an import could not be stored: %s", problem.message)
-        finally:
-            storing.cancel()
-            del self._jobs[job.id]
+        return json_response(state, 202)
 
     async def close(self) -> None:
         """Stop running imports between two batches. Uploading the same files again continues them."""
@@ -143,56 +84,101 @@ class Imports:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    @reports_errors
-    async def show(self, request: Request) -> Response:
-        return json_response(await self._state(request))
 
-    @reports_errors
-    async def follow(self, request: Request) -> Response:
-        await self._state(request)
-        return StreamingResponse(self._frames(request), media_type="text/event-stream")
-
-    async def _state(self, request: Request) -> dict[str, Any]:
-        requester: Requester = request.scope["palaver.requester"]
-        id = request.path_params["id"]
-        if job := self._own(request):
-            return job.as_json()
-        state = await import_jobs.state_of(requester.workspace, id)
-        if state is None:
-            raise NotFound("import", id[:80])
-        return state
-
-    def _own(self, request: Request) -> Job | None:
-        """The job, if it runs on this server."""
-        requester: Requester = request.scope["palaver.requester"]
-        job = self._jobs.get(request.path_params["id"])
-        return job if job and job.workspace == requester.workspace.name else None
-
-    async def _frames(self, request: Request) -> AsyncIterator[bytes]:
-        """The state whenever it changes, at last how the job ended."""
-        while True:
-            job = self._own(request)
-            seen = job.changes if job else 0
-            state = await self._state(request)
-            yield _frame(state)
-            if state["status"] != "running":
-                return
-            if job:
-                await job.wait(seen, timeout=10)
-            else:
-                await asyncio.sleep(LOOK_SECONDS)
+@reports_errors
+async def show(request: Request) -> Response:
+    return json_response(await _state_of(request))
 
 
-def _frame(state: dict[str, Any]) -> bytes:
-    name = "progress" if state["status"] == "running" else state["status"]
-    return b"event: import.%b\ndata: %b\n\n" % (name.encode(), encode(state))
+@reports_errors
+async def follow(request: Request) -> Response:
+    return EventStream(_frames(request, await _state_of(request)))
 
 
-async def _keep_storing(requester: Requester, job: Job) -> None:
+async def _state_of(request: Request) -> dict[str, Any]:
+    requester: Requester = request.scope["palaver.requester"]
+    id = request.path_params["id"]
+    state = await import_jobs.state_of(requester.workspace, id)
+    if state is None:
+        raise NotFound("import", id[:80])
+    return state
+
+
+async def _frames(request: Request, state: dict[str, Any]) -> AsyncGenerator[bytes]:
+    """The state whenever it changes, at last how the import ended."""
+    sent = b""
     while True:
-        await asyncio.sleep(STORE_SECONDS)
-        with suppress(PalaverError):  # a busy database: the next time is soon
-            await import_jobs.store_state(requester.workspace, job.as_json())
+        name = "progress" if state["status"] == "running" else state["status"]
+        frame = b"event: import.%b\ndata: %b\n\n" % (name.encode(), encode(state))
+        if frame != sent:
+            yield frame
+        if name != "progress":
+            return
+        sent = frame
+        await asyncio.sleep(LOOK_SECONDS)
+        with suppress(Unavailable):  # a busy database: the next time is soon
+            state = await _state_of(request)
+
+
+async def _store(part: UploadFile, place: Path) -> None:
+    """Store an uploaded file under a safe name."""
+    await asyncio.to_thread(place.mkdir)
+    path = place / safe_name(part.filename or "")
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+        while chunk := await part.read(CHUNK):
+            await asyncio.to_thread(file.write, chunk)
+
+
+async def _run(requester: Requester, id: str, folder: Path) -> None:
+    """Import the files in a folder, and delete it. The state is stored now and then, and at the end."""
+    here, summary, failure = requester.workspace, Summary(), None
+
+    def progress(so_far: Summary) -> None:
+        nonlocal summary
+        summary = so_far
+
+    paths = sorted(folder.glob("*/*"))
+    importing = asyncio.create_task(import_paths(here, paths, are_uploads=True, progress=progress))
+    try:
+        while not (await asyncio.wait((importing,), timeout=STORE_SECONDS))[0]:
+            with suppress(PalaverError):  # a busy database: the next time is soon
+                await import_jobs.store_state(here, _state(id, "running", summary, folder))
+        summary = importing.result()
+    except PalaverError as problem:
+        failure = problem.message
+    except Exception:
+        log.exception("an import failed")
+        failure = "The server failed. Its log says why."
+    finally:
+        importing.cancel()
+        await asyncio.gather(importing, return_exceptions=True)
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        await import_jobs.store_state(here, _state(id, "failed" if failure else "done", summary, folder, failure))
+    except PalaverError as problem:
+        log.warning("the result of an import could not be stored: %s", problem.message)
+
+
+def _state(
+    id: str, status: Literal["running", "done", "failed"], summary: Summary, folder: Path, message: str | None = None
+) -> dict[str, Any]:
+    as_uploaded = rf"^{re.escape(str(folder))}/\d+/"  # names are shown as uploaded
+    return {
+        "id": id,
+        "status": status,
+        "message": message,
+        "new": summary.new,
+        "changed": summary.changed,
+        "unchanged": summary.unchanged,
+        "messages": summary.messages,
+        "bytes_read": summary.bytes_read,
+        "bytes_total": summary.bytes_total,
+        "formats": summary.formats,
+        "kinds": summary.kinds,
+        "items": summary.items,
+        "skipped": [{"name": re.sub(as_uploaded, "", one.name), "why": one.why} for one in summary.skipped],
+        "skipped_count": summary.skipped_count,
+    }
 
 
 def _remove_abandoned(uploads: Path) -> None:
@@ -203,60 +189,7 @@ def _remove_abandoned(uploads: Path) -> None:
                 shutil.rmtree(folder)
 
 
-async def _receive(request: Request, folder: Path, most: int) -> None:
-    """Store the uploaded files under safe names. Refuse them if they are too large together."""
-    received = 0
-
-    async def receive() -> Message:
-        nonlocal received
-        message = await request.receive()
-        received += len(message.get("body", b""))
-        if received > most:
-            raise TooLarge(f"An upload can have at most {most:,} bytes (PALAVER_MAX_IMPORT).")
-        return message
-
-    try:
-        form = await Request(request.scope, receive).form(max_files=MAX_FILES, max_fields=10)
-    except PalaverError:
-        raise
-    except Exception:
-        raise Refused("Send the files as multipart/form-data, in parts named 'file'.") from None
-    try:
-        files = [part for part in form.getlist("file") if isinstance(part, UploadFile)]
-        if not files:
-            raise Refused("Send the files as multipart/form-data, in parts named 'file'.")
-        for number, part in enumerate(files):
-            name = safe_name(part.filename or "")
-            place = folder / str(number)
-            await asyncio.to_thread(place.mkdir)
-            with os.fdopen(os.open(place / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-                while chunk := await part.read(CHUNK):
-                    await asyncio.to_thread(file.write, chunk)
-    finally:
-        await form.close()
-
-
 def safe_name(name: str) -> str:
     """The file name without any path. It becomes the title of items that have none."""
     last = _UNSAFE.sub("_", re.split(r"[/\\]", name)[-1])
     return last.encode()[-MAX_NAME_BYTES:].decode(errors="ignore").lstrip(". ") or "upload"
-
-
-async def _import(job: Job, requester: Requester, folder: Path) -> None:
-    def progress(summary: Summary) -> None:
-        job.summary = summary
-        job.changed()
-
-    failure = None
-    try:
-        paths = sorted(path for place in folder.iterdir() for path in place.iterdir())
-        job.summary = await import_paths(requester.workspace, paths, are_uploads=True, progress=progress)
-    except PalaverError as problem:
-        failure = problem.message
-    except Exception:
-        log.exception("an import failed")
-        failure = "The server failed. Its log says why."
-    finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-    job.status, job.message = "failed" if failure else "done", failure
-    job.changed()

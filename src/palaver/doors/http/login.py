@@ -22,7 +22,8 @@ from starlette.responses import Response
 from palaver import __version__
 from palaver.app import App
 from palaver.doors.authentication import INVALID_TOKEN, Requester, requester_with_token
-from palaver.doors.http.rest import body_of, json_response, reports_errors
+from palaver.doors.http.bodies import body_of
+from palaver.doors.http.rest import json_response, reports_errors
 from palaver.errors import Forbidden, Refused, Unauthorized
 from palaver.settings import Settings
 

@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-import orjson
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -21,7 +20,8 @@ from starlette.routing import Route as WebRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from palaver.doors.authentication import Requester
-from palaver.errors import Invalid, PalaverError, Refused, Timeout, TooLarge
+from palaver.doors.http.bodies import body_of
+from palaver.errors import Invalid, PalaverError, Refused, Timeout
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.operations import OPERATIONS, client_preferences
@@ -187,40 +187,6 @@ async def _read_request(request: Request, operation: Operation, face: Route, max
     if face.method in ("GET", "DELETE"):
         return requests.read_strings(operation.request, given)
     return requests.read(operation.request, given, refuse_unknown=False)
-
-
-async def body_of(request: Request, max_body: int) -> dict[str, Any]:
-    """The JSON object in the body; an empty body is an empty object."""
-    if (encoding := request.headers.get("content-encoding", "identity").lower()) != "identity":
-        raise Refused(f"Content-Encoding {encoding[:20]} is not supported. Send the body uncompressed.")
-    chunks, size = [], 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > max_body:
-                raise TooLarge(f"The body is larger than {max_body:,} bytes. Send less at once.")
-            chunks.append(chunk)
-    except ClientDisconnect:
-        raise Refused("The connection was closed before the body arrived.") from None
-    data = b"".join(chunks)
-    if not data:
-        return {}
-    try:
-        given = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        try:
-            # Python also accepts a lone surrogate, so that the check of the field can name it.
-            given = json.loads(data, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError):
-            raise Refused("The body is not valid JSON. Send one object, in UTF-8.") from None
-    if not isinstance(given, dict):
-        raise Invalid("The body must be a JSON object.")
-    return given
-
-
-def _refuse_constant(name: str) -> None:
-    """NaN and Infinity are not JSON."""
-    raise ValueError(name)
 
 
 def reports_errors(work: Callable[Given, Awaitable[Response]]) -> Callable[Given, Awaitable[Response]]:

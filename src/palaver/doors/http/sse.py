@@ -7,62 +7,46 @@ holds at most one batch of the feed (a megabyte). It can resume with Last-Event-
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from palaver.doors.authentication import Requester
-from palaver.doors.http.rest import reports_errors, wait_for_disconnect
+from palaver.doors.http.rest import reports_errors
 from palaver.operations.bus.threads import OneThread, get_thread
 from palaver.store.bus.feed import FeedClosed
 
 KEEP_ALIVE_SECONDS = 15.0
 STUCK_SECONDS = 20.0
 
-HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
 
+class EventStream(StreamingResponse):
+    """A response that lasts until its frames end, or the client goes. A HEAD request gets only the headers."""
 
-class EventStream(Response):
-    """A response that never ends. A HEAD request gets only the headers."""
-
-    def __init__(self, requester: Requester, after: int | None, thread_id: str | None) -> None:
-        self._requester, self._after, self._thread_id = requester, after, thread_id
-        self.background = None
+    def __init__(self, frames: AsyncGenerator[bytes]) -> None:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(frames, headers=headers, media_type="text/event-stream")
+        self._frames = frames
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] == "HEAD":
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await send({"type": "http.response.body", "body": b""})
-            return
-        streaming = asyncio.create_task(self._stream(send))
-        disconnect = asyncio.create_task(wait_for_disconnect(receive))
-        try:
-            await asyncio.wait((streaming, disconnect), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            disconnect.cancel()
-            streaming.cancel()
-            with suppress(asyncio.CancelledError, FeedClosed, TimeoutError, OSError):
-                await streaming
+        else:
+            await super().__call__(scope, receive, send)
 
-    async def _stream(self, send: Send) -> None:
-        is_agent = self._requester.caller.is_agent
-        async with self._requester.workspace.feed(self._after, self._thread_id) as listener:
-            await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-            await _write(send, b": connected\n\n")
-            while True:
-                try:
-                    batch = await listener.next(timeout=KEEP_ALIVE_SECONDS)
-                except FeedClosed:
-                    await send({"type": "http.response.body", "body": b"", "more_body": False})
-                    return
-                frames = b"".join([event.frame(is_agent) for event in batch])
-                await _write(send, frames or b": keep-alive\n\n")
+    async def stream_response(self, send: Send) -> None:
+        with suppress(OSError, StopAsyncIteration):  # a TimeoutError is an OSError
+            async with aclosing(self._frames) as frames:
+                first = await anext(frames)  # the client hears of its stream when it listens
+                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                await _write(send, first)
+                async for frame in frames:
+                    await _write(send, frame)
+            await send({"type": "http.response.body", "body": b""})
 
 
 async def _write(send: Send, data: bytes) -> None:
@@ -76,19 +60,22 @@ def _after(request: Request) -> int | None:
     return int(given) if given.isdecimal() and len(given) < 19 else None
 
 
-@reports_errors
-async def all_events(request: Request) -> Response:
-    if thread_id := request.query_params.get("thread_id"):
-        return await _thread_stream(thread_id, request)
-    return EventStream(request.scope["palaver.requester"], _after(request), None)
-
-
-@reports_errors
-async def thread_events(request: Request) -> Response:
-    return await _thread_stream(request.path_params["thread_id"], request)
-
-
-async def _thread_stream(thread_id: str, request: Request) -> Response:
+async def _frames(request: Request, thread_id: str | None) -> AsyncGenerator[bytes]:
     requester: Requester = request.scope["palaver.requester"]
-    thread = await get_thread.perform(requester.workspace, requester.caller, OneThread(thread_id=thread_id[:500]))
-    return EventStream(requester, _after(request), thread.id)
+    with suppress(FeedClosed):
+        async with requester.workspace.feed(_after(request), thread_id) as listener:
+            yield b": connected\n\n"
+            while True:
+                batch = await listener.next(timeout=KEEP_ALIVE_SECONDS)
+                yield b"".join([event.frame(requester.caller.is_agent) for event in batch]) or b": keep-alive\n\n"
+
+
+@reports_errors
+async def events(request: Request) -> Response:
+    """Events of the workspace, or of one thread."""
+    requester: Requester = request.scope["palaver.requester"]
+    thread_id = request.path_params.get("thread_id") or request.query_params.get("thread_id")
+    if thread_id:
+        thread = await get_thread.perform(requester.workspace, requester.caller, OneThread(thread_id=thread_id[:500]))
+        thread_id = thread.id
+    return EventStream(_frames(request, thread_id or None))

@@ -15,11 +15,11 @@ from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.types import Message
 
 from palaver.doors.authentication import Requester
+from palaver.doors.http.bodies import files_in
 from palaver.doors.http.rest import reports_errors
-from palaver.errors import Forbidden, NotFound, PalaverError, Refused, TooLarge
+from palaver.errors import NotFound, Refused, TooLarge
 from palaver.settings import Settings
 from palaver.synced_files import make_folder, sync_folder
 
@@ -83,39 +83,15 @@ async def upload_file(request: Request) -> Response:
 
 async def _receive(request: Request, requester: Requester, what: str) -> Upload:
     """The file in the form of a request, up to the maximum size."""
-    if "write" not in requester.caller.scopes:
-        raise Forbidden("This token has no 'write' scope.")
     limit = requester.workspace.settings.max_upload
     subject = "An image" if what == "image" else "A file"
     too_large = TooLarge(f"{subject} can have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
     wrong_form = Refused(f"Send the {what} as multipart/form-data, in a part named 'file'.")
-    received = 0
-
-    async def receive() -> Message:
-        """Receive the body, up to the maximum size."""
-        nonlocal received
-        message = await request.receive()
-        received += len(message.get("body", b""))
-        if received > limit + FORM_BYTES:
-            raise too_large
-        return message
-
-    try:
-        form = await Request(request.scope, receive).form(max_files=1, max_fields=10)
-    except PalaverError:
-        raise
-    except Exception:
-        raise wrong_form from None
-    try:
-        part = form.get("file")
-        if part is None or isinstance(part, str):
-            raise wrong_form
+    async with files_in(request, 1, limit + FORM_BYTES, too_large, wrong_form) as (part, *_):
         data = await part.read(limit + 1)
         if len(data) > limit:
             raise too_large
         return Upload((part.filename or what)[:200], data)
-    finally:
-        await form.close()
 
 
 async def _store(requester: Requester, upload: Upload, extension: str) -> str:

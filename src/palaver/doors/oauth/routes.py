@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Message
@@ -25,10 +25,11 @@ from starlette.types import Message
 from palaver.app import App
 from palaver.doors.authentication import Requester, authenticate, bearer_token
 from palaver.doors.http.addresses import address_of
-from palaver.doors.http.rest import body_of, json_response, reports_errors
+from palaver.doors.http.bodies import body_of, read_body
+from palaver.doors.http.rest import json_response, reports_errors
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.doors.oauth import metadata
-from palaver.errors import Forbidden, Refused, TooLarge, TooMany, Unauthorized
+from palaver.errors import Forbidden, Refused, TooMany, Unauthorized
 from palaver.model.admin.oauth import EVERYTHING, MCP_RESOURCES
 from palaver.model.visibility import must_be_person
 from palaver.settings import LOOPBACK, Settings
@@ -176,16 +177,7 @@ def _oauth_error(code: str, description: str, status: int = 400) -> Response:
 
 async def _small(request: Request) -> Request:
     """The request with its body already read, which must be short."""
-    chunks, size = [], 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > LARGEST:
-                raise TooLarge(f"The body is larger than {LARGEST:,} bytes.")
-            chunks.append(chunk)
-    except ClientDisconnect:
-        raise Refused("The connection was closed before the body arrived.") from None
-    body = b"".join(chunks)
+    body = await read_body(request, LARGEST)
 
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
