@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver import __version__
-from palaver.setup.client import TIMEOUT, grouped_hooks
-from palaver.setup.clients import claude_code, gemini_cli
+from palaver.setup.clients import BY_NAME
 from palaver.setup.texts import AGENTS_BLOCK, BEGIN, BODY, COMMANDS, DESCRIPTION, END
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,8 +38,8 @@ def hook_command(event: str, client: str) -> str:
     return f"command -v palaver >/dev/null 2>&1 && palaver hook {event} --client {client} || true"
 
 
-def hooks(client: str, events: dict[str, str], timeout: int) -> dict[str, Any]:
-    items = grouped_hooks(events, lambda event: hook_command(event, client), lambda _: timeout)
+def hooks(client: str) -> dict[str, Any]:
+    items = BY_NAME[client].hooks(lambda event: hook_command(event, client))
     return {"hooks": {item.path[-1]: [item.value] for item in items}}
 
 
@@ -58,7 +57,7 @@ def claude_plugin() -> dict[str, str]:
     made = {
         ".claude-plugin/plugin.json": _json(about),
         ".mcp.json": _json({"mcpServers": {"palaver": STDIO}}),
-        "hooks/hooks.json": _json(hooks("claude-code", claude_code.EVENTS, TIMEOUT)),
+        "hooks/hooks.json": _json(hooks("claude-code")),
         "skills/palaver/SKILL.md": SKILL,
         "README.md": (
             "# palaver for Claude Code\n\nA plugin with the MCP server, hooks, a skill and the commands `/catchup` and "
@@ -82,7 +81,7 @@ def gemini_extension() -> dict[str, str]:
     }
     made = {
         "gemini-extension.json": _json(about),
-        "hooks/hooks.json": _json(hooks("gemini-cli", gemini_cli.EVENTS, TIMEOUT * 1000)),
+        "hooks/hooks.json": _json(hooks("gemini-cli")),
         "skills/palaver/SKILL.md": SKILL,
         "GEMINI.md": AGENTS_BLOCK.removeprefix(f"{BEGIN}\n").removesuffix(f"{END}\n"),
         "README.md": (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from tests.clients.programs import PROGRAMS, guide_code
 from tests.clients.run import IN_TESTS, start_palaver, visit
 from tests.clients.script import CHECKS
 
-from palaver.setup.client import Machine, Options, Server
-from palaver.setup.clients import CLIENTS
+from palaver.setup.clients import CLIENTS, Machine, Options, Server
 
 pytestmark = pytest.mark.clients
 
@@ -36,8 +34,7 @@ def test_setup_writes_the_entries_that_the_guide_shows():
     machine, server = Machine(Path("/nowhere")), Server("http://127.0.0.1:39765/mcp?tools=core", "/path/to/palaver")
     for client in CLIENTS:
         shown = [json.loads(code) for code in guide_code(client.title) if code.startswith("{")]
-        here = replace(server, use_stdio=client.starts_programs_only)
-        (entry,) = client.edits(machine, here, Options(False, False))[0].entries
+        (entry,) = client.edits(machine, server, Options(False, False))[0].entries
         written = entry.value
         for key in reversed(entry.path):
             written = {key: written}

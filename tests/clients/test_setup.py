@@ -19,7 +19,7 @@ from tests.clients.programs import PROGRAMS, ROOT, Program, Start
 from tests.clients.run import Palaver, start_palaver
 from tests.helpers import start_server, started_with
 
-from palaver.setup.client import EVENTS
+from palaver.setup.clients import EVENTS
 
 pytestmark = pytest.mark.clients
 

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -26,9 +26,8 @@ from tests.setup.test_jsonc import documents
 from palaver import __version__
 from palaver.doors.cli import recording_problem
 from palaver.setup import changes, files, jsonc, toml_text
-from palaver.setup.client import Machine, Options, Server, hook_command
-from palaver.setup.clients import CLIENTS
-from palaver.setup.program import palaver_path
+from palaver.setup.changes import Wanted
+from palaver.setup.clients import BY_NAME, CLIENTS, Machine, Options, Server, hook_command, palaver_path
 
 TOKEN = "plv_secret-of-the-test_1234567890"
 
@@ -212,6 +211,26 @@ def test_a_file_that_others_filled_between_two_runs_is_kept(desk: Desk):
     assert desk.json(".gemini/settings.json") == {"ui": {}}
 
 
+def test_the_record_of_an_older_version_is_understood(full: Desk):
+    ok(full.setup())
+    record = full.palaver / "setup.json"
+    read = json.loads(record.read_text("utf-8"))
+    for written in read["files"].values():
+        entry = {"path": ["mcpServers", "palaver"], "value": written.pop("server")}
+        written |= {"entries": [entry] if entry["value"] else [], "containers": []}
+    record.write_text(json.dumps(read), "utf-8")
+    state = full.home / ".claude.json"
+    state.write_text(jsonc.put(state.read_text("utf-8"), ("numStartups",), 4), "utf-8")
+    ok(full.setup("--url", "https://palaver.example", "--token", TOKEN))
+    servers = full.json(".claude.json")["mcpServers"]
+    assert servers["palaver"]["url"] == "https://palaver.example/mcp?tools=core"
+    ok(full.setup("--remove"))
+    left = {path: content for path, content in full.files().items() if not path.endswith(files.BACKUP)}
+    before = FILES["claude-code"][".claude.json"].replace("3", "4").encode()
+    assert left.pop(".claude.json") == before
+    assert left.items() <= {path: text.encode() for one in FILES.values() for path, text in one.items()}.items()
+
+
 def test_without_hooks_and_skill_only_the_server_is_added(desk: Desk):
     (desk.home / ".claude").mkdir()
     ok(desk.setup("--no-hooks", "--no-skill"))
@@ -227,15 +246,15 @@ def test_any_settings_file_comes_back_byte_for_byte(tmp_path_factory, document, 
     settings.write_bytes(text.encode())
     record, machine = files.Record(home), Machine(home)
     server = Server("http://127.0.0.1:39765/mcp?tools=core", "/opt/a b/palaver")
-    client = next(client for client in CLIENTS if client.name == "gemini-cli")
-    plan = changes.plan_setup(client, machine, server, Options(is_hooks, False), record)
+    client, wanted = BY_NAME["gemini-cli"], Wanted(machine, server, record, Options(is_hooks, False))
+    plan = changes.plan(client, wanted)
     for change in plan.changes:
         changes.make(change, record)
     value = jsonc.parse(settings.read_text("utf-8"))
     assert plan.problems == []
     assert value["mcpServers"].pop("palaver")["url"] == server.url
     assert {key: value[key] for key in document[1]} == document[1]
-    for change in changes.plan_removal(client, machine, server, record).changes:
+    for change in changes.plan(client, replace(wanted, is_removal=True)).changes:
         changes.make(change, record)
     assert settings.read_bytes() == text.encode()
 

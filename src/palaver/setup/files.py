@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +31,14 @@ class Written:
 
     client: str
     after: str
-    """The digest of the file after the last write."""
+    """The digest of the file after the last write. "": other programs have changed it between two runs of setup."""
 
     existed: bool = True
     backup: str = ""
-    """The file as it was before setup, if no other program changed it between two runs of setup."""
+    """The file as it was before setup."""
 
-    entries: list[dict[str, Any]] = field(default_factory=list)
-    """Each has `path` and `value`, and `previous` if it replaced a value."""
-
-    containers: list[list[str]] = field(default_factory=list)
-    """Objects and lists that setup added for its entries."""
+    server: dict[str, Any] = field(default_factory=dict)
+    """The entry of the server as setup wrote it."""
 
     folders: list[str] = field(default_factory=list)
 
@@ -53,17 +50,19 @@ class Record:
         self.path = home / "setup.json"
         self.files: dict[str, Written] = {}
         try:
-            read = json.loads(self.path.read_text("utf-8"))
-            self.files = {path: Written(**written) for path, written in read["files"].items()}
+            for path, read in json.loads(self.path.read_text("utf-8"))["files"].items():
+                for entry in read.pop("entries", ()):  # 0.2 wrote a list of all entries
+                    read["server"] = entry["value"] if isinstance(entry["value"], dict) else read.get("server", {})
+                read.pop("containers", None)
+                self.files[path] = Written(**read)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            pass  # Without a record, entries are recognised by what they contain.
+            self.files = {}  # Without a record, entries are recognised by what they contain.
 
     def save(self) -> None:
         if not self.files:
             self.path.unlink(missing_ok=True)
             return
-        text = json.dumps({"files": {path: asdict(one) for path, one in self.files.items()}}, indent=1)
-        write(self.path, text.encode(), mode=PRIVATE)
+        write(self.path, json.dumps({"files": self.files}, default=vars, indent=1).encode(), mode=PRIVATE)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,15 +58,19 @@ def parse(text: str) -> Any:
     return _scan(text).plain
 
 
-def find(text: str, path: tuple[Key, ...]) -> Any:
+def at(value: Any, path: Iterable[Key]) -> Any:
     """The value at a path, or None."""
-    value = _scan(text)
     for key in path:
-        child = _child(value, key)
-        if child is None:
-            return None
-        value = child.value
-    return value.plain
+        if isinstance(value, dict):
+            value = value.get(key)
+        else:
+            value = value[key] if isinstance(value, list) and isinstance(key, int) and key < len(value) else None
+    return value
+
+
+def find(text: str, path: Iterable[Key]) -> Any:
+    """The value at a path of the text, or None."""
+    return at(parse(text), path)
 
 
 def put(text: str, path: tuple[Key, ...], new: Any) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from typing import Any
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from palaver.setup.jsonc import Key, Malformed
+from palaver.setup.jsonc import Key, Malformed, at
 
 
 def parse(text: str) -> Any:
@@ -25,12 +25,9 @@ def parse(text: str) -> Any:
         raise Malformed(text, min(at, len(text)), str(problem).partition(" (at ")[0]) from None
 
 
-def find(text: str, path: tuple[Key, ...]) -> Any:
-    """The value at a path, or None."""
-    value = parse(text)
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+def find(text: str, path: Iterable[Key]) -> Any:
+    """The value at a path of the text, or None."""
+    return at(parse(text), path)
 
 
 def put(text: str, path: tuple[Key, ...], new: Any) -> str:

@@ -165,8 +165,8 @@ def client_ports(home: Path) -> set[int]:
     from palaver.setup.changes import URLS
     from palaver.setup.files import Record
 
-    values = [entry["value"] for written in Record(home).files.values() for entry in written.entries]
-    urls = [urlsplit(value[name]) for value in values for name in URLS if isinstance(value, dict) and name in value]
+    servers = [written.server for written in Record(home).files.values()]
+    urls = [urlsplit(server[name]) for server in servers for name in URLS if name in server]
     return {url.port or 80 for url in urls if url.hostname in LOOPBACK}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
 import re
@@ -17,23 +18,64 @@ import click
 
 from palaver import __version__
 from palaver.doors.cli import options, output, recording_problem
-from palaver.doors.cli.manage.history import record_history
-from palaver.doors.local.running_server import client_settings
+from palaver.doors.cli.watch import Progress, summary, turn_store
+from palaver.doors.local.running_server import answer_of, client_settings
 from palaver.errors import Invalid, PalaverError
+from palaver.operations.sessions.private import privacy_rules
+from palaver.operations.sessions.watch import Watch, default_folders
 from palaver.settings import LOOPBACK, Settings
-from palaver.setup import agents_md, changes, files
-from palaver.setup.changes import Change, Plan
-from palaver.setup.check import HandshakeError, State, ask_http, check
-from palaver.setup.client import Client, Machine, Options, Server, this_machine
-from palaver.setup.clients import CLIENTS
-from palaver.setup.history import about_history
-from palaver.setup.probe import probe_recording
-from palaver.setup.program import is_temporary, palaver_path
+from palaver.setup import agents_md as blocks
+from palaver.setup import changes, files
+from palaver.setup.changes import Change, Plan, Wanted
+from palaver.setup.check import Found, NoAnswer, State, check, greet, probe_recording
+from palaver.setup.clients import (
+    BY_NAME,
+    CLIENTS,
+    Client,
+    Machine,
+    Options,
+    Server,
+    about_history,
+    palaver_path,
+    this_machine,
+)
 
-BY_NAME = {client.name: client for client in CLIENTS}
 CHECK_HELP = "Check the clients by a real handshake, record a probe session and delete it, and change nothing."
 CONNECTION = "connection.json"
 """The address and token of a team's server, for `palaver hook` and `palaver watch`."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of the command."""
+
+    url: str | None
+    token: str | None
+    stdio: bool
+    no_hooks: bool
+    no_skill: bool
+    keep_history: bool
+    no_import: bool
+    yes: bool
+    force: bool
+    dry_run: bool
+    remove: bool
+    is_check: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """The server that clients shall use, and what there is to say about it."""
+
+    server: Server
+    connection: dict[str, str]
+    """The content of connection.json. {}: no such file."""
+
+    remarks: list[str]
+
+    @property
+    def base(self) -> str:
+        return self.server.url.partition("/mcp?")[0]
 
 
 @dataclass
@@ -84,23 +126,7 @@ class _Clients(click.ParamType[str]):
     help="Only put a short block about palaver into AGENTS.md (and CLAUDE.md) of this folder.",
 )
 @click.pass_obj
-def setup(
-    target: options.Target,
-    clients: tuple[str, ...],
-    url: str | None,
-    token: str | None,
-    stdio: bool,
-    no_hooks: bool,
-    no_skill: bool,
-    keep_history: bool,
-    no_import: bool,
-    yes: bool,
-    force: bool,
-    dry_run: bool,
-    remove: bool,
-    is_check: bool,
-    agents_md: str | None,
-) -> int:
+def setup(target: options.Target, /, clients: tuple[str, ...], agents_md: str | None, **flags: Any) -> int:
     """Connect the AI clients on this machine to palaver.
 
     It finds Claude Code, Claude Desktop, Codex, Gemini CLI, Cursor, VS Code, opencode, Windsurf, Zed and Cline. In each
@@ -114,119 +140,52 @@ def setup(
 
     With --url and --token the clients use a team's server. The token is stored in their settings.
     """
+    asked = Asked(**flags)
     if agents_md is not None:
-        if clients or is_check:
+        if clients or asked.is_check:
             raise click.UsageError("--agents-md edits only that file. Run it without CLIENT and --check.")
-        return _agents_md(target, agents_md, remove=remove, dry_run=dry_run)
-    machine, settings = this_machine(), target.settings()
-    server, remarks, connection = _server(target, settings, url, token, stdio)
+        return _agents_md(target, agents_md, asked)
+    machine = this_machine()
+    place = _place(target, asked)
     chosen = [BY_NAME[name] for name in dict.fromkeys(clients)]
-    if is_check:
-        return _check(target, settings.data, chosen, machine, server, connection)
-    is_table = target.format == "table"
-    can_ask = is_table and not (yes or dry_run) and sys.stdin.isatty() and output.is_terminal()
-    question = "Remove palaver?" if remove else "Make these changes?"
-    history = "" if remove or (chosen and BY_NAME["claude-code"] not in chosen) else about_history(machine)
-    if can_ask and history and not keep_history:
-        output.say(history)
-        keep_history = click.confirm("Let it keep them for ten years?", default=True)
-    with nullcontext() if dry_run else files.lock(settings.data):
-        record = files.Record(settings.data)
-        wanted = Wanted(
-            machine, server, Options(not no_hooks, not no_skill, keep_history), record, remove=remove, force=force
-        )
-        plans = [wanted.plan(client) for client in chosen or CLIENTS]
-        shown = [plan for plan in plans if chosen or plan.is_installed or plan.changes or plan.kept]
-        if is_table:
-            _show_plans(shown, remove=remove, dry_run=dry_run, secrets=[server.token])
-        if can_ask and any(plan.kept for plan in shown) and click.confirm("Also change what a person wrote?"):
-            shown = [replace(wanted, force=True).plan(plan.client) for plan in shown]
-        if can_ask and any(plan.changes for plan in shown) and not click.confirm(question, default=True):
-            return 1
-        results = [_make(plan, record, remove=remove, dry_run=dry_run, secrets=[server.token]) for plan in shown]
-        if not dry_run:
-            _keep_connection(settings.data, connection, record, remove=remove)
-    if history and not keep_history:
-        remarks.append(f"{history} palaver keeps what it recorded. To keep them: palaver setup --keep-history")
-    if not (remove or dry_run or no_import) and (
-        said := record_history(target, server.url.partition("/mcp")[0], connection)
-    ):
-        remarks.append(said)
-    failed = any(result.problems for result in results) or (
-        bool(chosen) and not any(plan.is_installed or plan.changes for plan in shown)
-    )
-    if not is_table:
-        answer = {"clients": [vars(result) for result in results], "server": server.url, "notes": remarks}
-        output.show(answer, target.format, rows="clients")
-        return 1 if failed else 0
-    for result in results:
-        for problem in result.problems:
-            output.note(f"{result.title}: {problem}")
-    if not shown:
-        output.note(f"No client was found on this machine. Known clients: {', '.join(BY_NAME)}.")
-    for line in _farewell(results, remarks, remove=remove, dry_run=dry_run):
-        output.say(line)
-    return 1 if failed else 0
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What this run of setup was asked to do."""
-
-    machine: Machine
-    server: Server
-    options: Options
-    record: files.Record
-    remove: bool
-    force: bool
-
-    def plan(self, client: Client) -> Plan:
-        here = replace(self.server, use_stdio=True) if client.starts_programs_only else self.server
-        if self.remove:
-            return changes.plan_removal(client, self.machine, here, self.record, force=self.force)
-        if not client.is_installed(self.machine):
-            return Plan(client, is_installed=False)
-        if client.starts_programs_only and self.server.is_remote:
-            return Plan(client, notes=["It only starts programs. Add a remote server in its own settings."])
-        return changes.plan_setup(client, self.machine, here, self.options, self.record, force=self.force)
+    return _check(target, chosen, machine, place) if asked.is_check else _change(target, chosen, machine, place, asked)
 
 
 # The server
 
 
-def _server(
-    target: options.Target, settings: Settings, url: str | None, token: str | None, stdio: bool
-) -> tuple[Server, list[str], dict[str, str] | None]:
-    """The server to connect to, remarks about it, and the content of connection.json (None: no such file)."""
-    remarks: list[str] = []
-    command = palaver_path()
-    if is_temporary(command):
+def _place(target: options.Target, asked: Asked) -> Place:
+    settings, remarks, command = target.settings(), [], palaver_path()
+    parts = Path(command).parts
+    if any(part.startswith("archive-v") for part in parts) or ("pipx" in parts and ".cache" in parts):
+        # It is deleted later, as `uvx` and `pipx run` made it.
         remarks.append(
             f"{command} belongs to a temporary installation. Install palaver first: uv tool install palaver-bus"
         )
-    kept = connection_of(settings.data) if url is None and not target.server and not stdio else {}
-    address = (url if url is not None else target.server) or kept.get("url", "")
-    secret = token or target.token or kept.get("token", "")
+    kept = connection_of(settings.data) if asked.url is None and not target.server and not asked.stdio else {}
+    address = (asked.url if asked.url is not None else target.server) or kept.get("url", "")
+    token = asked.token or target.token or kept.get("token", "")
+    read = urlsplit(address)
     if address:
-        if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).hostname:
+        if read.scheme not in ("http", "https") or not read.hostname:
             raise Invalid(f"'{address}' is not the URL of a server. Use a URL such as https://palaver.example.")
         base = re.sub(r"/mcp/?$", "", address.partition("?")[0]).rstrip("/")
     else:
         base = client_settings(settings).base_url
-    server = Server(
-        f"{base}/mcp?{urlsplit(address).query or 'tools=core'}",
-        command,
-        _stdio_arguments(settings),
-        secret if address or token or kept or settings.needs_token else "",
-        is_remote=bool(address) and urlsplit(address).hostname not in LOOPBACK,
-        use_stdio=stdio,
-    )
-    if stdio and address:
+    if asked.stdio and address:
         raise Invalid("--stdio uses the data of this machine. Leave out --url, or leave out --stdio.")
-    connection = {"url": base, "token": secret} if address or (token and not stdio) else None
-    if not stdio:
+    server = Server(
+        f"{base}/mcp?{read.query or 'tools=core'}",
+        command,
+        ("mcp", *settings.home_option),
+        token if address or asked.token or kept or settings.needs_token else "",
+        is_remote=bool(address) and read.hostname not in LOOPBACK,
+        use_stdio=asked.stdio,
+    )
+    if not asked.stdio:
         remarks += _about_server(server)
-    return server, remarks, connection
+    is_told = address or (asked.token and not asked.stdio)
+    return Place(server, {"url": base, "token": token} if is_told else {}, remarks)
 
 
 def connection_of(home: Path) -> dict[str, str]:
@@ -238,145 +197,202 @@ def connection_of(home: Path) -> dict[str, str]:
         return {}
 
 
-def _keep_connection(home: Path, connection: dict[str, str] | None, record: files.Record, *, remove: bool) -> None:
-    if remove:
-        if not record.files:
-            (home / CONNECTION).unlink(missing_ok=True)
-    elif connection:
-        files.write(home / CONNECTION, (json.dumps(connection) + "\n").encode(), mode=files.PRIVATE)
-    else:
-        (home / CONNECTION).unlink(missing_ok=True)
-
-
 def _about_server(server: Server) -> Iterator[str]:
     try:
-        greeting, _ = ask_http(server.url, server.headers.get("headers", {}))
-    except HandshakeError as problem:
+        greeting = greet(Found(server.url, server.authorization))
+    except NoAnswer as problem:
         yield f"The server does not answer yet. {problem}"
         if not server.is_remote:
             yield f"Clients look for it at {server.url}. If it gets another port, run setup again."
         return
-    about = greeting.get("serverInfo") or {}
-    if about.get("name") != "palaver":
-        yield f"{server.url} is not palaver, but '{about.get('name')}'. Use another port for one of them."
-    elif about.get("version") != __version__:
-        yield f"The server is version {about.get('version')}, this command is {__version__}. Restart the server."
+    if greeting.name != "palaver":
+        yield f"{server.url} is not palaver, but '{greeting.name}'. Use another port for one of them."
+    elif greeting.version != __version__:
+        yield greeting.says_other_version(__version__)
 
 
 # Changes
 
 
-def _make(plan: Plan, record: files.Record, *, remove: bool, dry_run: bool, secrets: list[str]) -> Result:
+def _change(target: options.Target, chosen: list[Client], machine: Machine, place: Place, asked: Asked) -> int:
+    home, token, remarks = target.settings().data, place.server.token, list(place.remarks)
+    is_table, verb = target.format == "table", "Remove palaver?" if asked.remove else "Make these changes?"
+    can_ask = is_table and not (asked.yes or asked.dry_run) and sys.stdin.isatty() and output.is_terminal()
+    history = "" if asked.remove or (chosen and BY_NAME["claude-code"] not in chosen) else about_history(machine)
+    keep_history = asked.keep_history
+    if can_ask and history and not keep_history:
+        output.say(history)
+        keep_history = click.confirm("Let it keep them for ten years?", default=True)
+    with nullcontext() if asked.dry_run else files.lock(home):
+        parts = Options(not asked.no_hooks, not asked.no_skill, keep_history)
+        wanted = Wanted(machine, place.server, files.Record(home), parts, asked.remove, asked.force)
+        plans = [changes.plan(client, wanted) for client in chosen or CLIENTS]
+        plans = [plan for plan in plans if chosen or plan.is_installed or plan.changes or plan.kept]
+        if is_table:
+            _show_plans(plans, asked, token)
+        if can_ask and any(plan.kept for plan in plans) and click.confirm("Also change what a person wrote?"):
+            plans = [changes.plan(plan.client, replace(wanted, force=True)) for plan in plans]
+        if can_ask and any(plan.changes for plan in plans) and not click.confirm(verb, default=True):
+            return 1
+        results = [_make(plan, wanted.record, asked, token) for plan in plans]
+        connection = home / CONNECTION
+        if place.connection and not (asked.dry_run or asked.remove):
+            files.write(connection, (json.dumps(place.connection) + "\n").encode(), mode=files.PRIVATE)
+        elif not (asked.dry_run or (asked.remove and wanted.record.files)):
+            connection.unlink(missing_ok=True)
+    if history and not keep_history:
+        remarks.append(f"{history} palaver keeps what it recorded. To keep them: palaver setup --keep-history")
+    if not (asked.remove or asked.dry_run or asked.no_import):
+        remarks += filter(None, [_record_history(target, place)])
+    if is_table:
+        _show_results(results, remarks, asked)
+    else:
+        answer = {"clients": [vars(result) for result in results], "server": place.server.url, "notes": remarks}
+        output.show(answer, target.format, rows="clients")
+    is_nothing_there = bool(chosen) and not any(plan.is_installed or plan.changes for plan in plans)
+    return 1 if is_nothing_there or any(result.problems for result in results) else 0
+
+
+def _make(plan: Plan, record: files.Record, asked: Asked, token: str) -> Result:
     """Make the changes of one client. An error with one file leaves the others alone."""
-    result = Result(plan.client.name, plan.client.title, "unchanged", notes=[*plan.notes, *plan.kept])
-    result.problems += plan.problems
+    client, problems, done = plan.client, list(plan.problems), []
+    notes = [*plan.notes, *plan.kept]
     for change in plan.changes:
         try:
-            if not dry_run:
+            if not asked.dry_run:
                 changes.make(change, record)
-            if change.before == change.after:
-                continue  # only the record was changed
-            done = {"file": str(change.path), "what": change.what, "action": _action(change)}
-            result.files.append(done | ({"diff": "\n".join(diff_of(change, secrets))} if dry_run else {}))
-        except (OSError, PalaverError) as problem:
-            result.problems.append(changes.explain(problem, change.path) or str(problem))
-    if result.problems:
-        result.status = "failed"
-    elif result.files:
-        verbs = ("would remove", "removed") if remove else ("would change", "changed")
-        result.status = verbs[not dry_run]
-        result.notes += _advice(plan, remove)
+        except changes.FILE_PROBLEMS as problem:
+            problems.append(changes.explain(problem, change.path))
+            continue
+        if change.action:
+            made = {"file": str(change.path), "what": change.what, "action": change.action}
+            done.append(made | ({"diff": "\n".join(diff_of(change, token))} if asked.dry_run else {}))
+    status = "unchanged"
+    if problems:
+        status = "failed"
+    elif done:
+        would, did = ("would remove", "removed") if asked.remove else ("would change", "changed")
+        status = would if asked.dry_run else did
+        has_new_hooks = not asked.remove and any("hooks" in change.what for change in plan.changes)
+        notes += filter(None, [client.advice, client.hook_advice if has_new_hooks else ""])
     elif plan.kept:
-        result.status = "kept"
+        status = "kept"
     elif not plan.is_installed:
-        result.status = "not installed"
-    return result
+        status = "not installed"
+    return Result(client.name, client.title, status, done, notes, problems)
 
 
-def _advice(plan: Plan, remove: bool) -> Iterator[str]:
-    if plan.client.advice:
-        yield plan.client.advice
-    if plan.client.hook_advice and not remove and any("hooks" in change.what for change in plan.changes):
-        yield plan.client.hook_advice
-
-
-def _action(change: Change) -> str:
-    if change.after is None:
-        return "delete"
-    return "create" if change.before is None else "change"
-
-
-def _show_plans(plans: list[Plan], *, remove: bool, dry_run: bool, secrets: list[str]) -> None:
+def _show_plans(plans: list[Plan], asked: Asked, token: str) -> None:
     for plan in plans:
         if not plan.is_installed and not plan.changes:
             output.say(f"{output.bold(plan.client.title)}: not installed")
             continue
-        is_done = not plan.changes and not plan.kept and not plan.problems and not plan.notes
+        is_done = not (plan.changes or plan.kept or plan.problems or plan.notes)
         output.say(output.bold(plan.client.title) + (": nothing to change" if is_done else ""))
         for change in plan.changes:
-            if change.before == change.after:
-                continue
-            output.say(f"  {_action(change)} {change.path}" + (f" ({', '.join(change.what)})" if change.what else ""))
-            if dry_run:
-                for line in diff_of(change, secrets):
-                    output.say(output.clean(line))
+            if change.action:
+                output.say(f"  {change.action} {change.path}" + (f" ({', '.join(change.what)})" if change.what else ""))
+            for line in diff_of(change, token) if asked.dry_run else ():
+                output.say(output.clean(line))
         for line in plan.kept:
-            output.say(f"  kept: {line} Use --force to {'remove' if remove else 'replace'} it.")
+            output.say(f"  kept: {line} Use --force to {'remove' if asked.remove else 'replace'} it.")
         for line in plan.notes:
             output.say(f"  {line}")
 
 
-def diff_of(change: Change, secrets: list[str]) -> Iterator[str]:
+def _show_results(results: list[Result], remarks: list[str], asked: Asked) -> None:
+    for result in results:
+        for problem in result.problems:
+            output.note(f"{result.title}: {problem}")
+    if not results:
+        output.note(f"No client was found on this machine. Known clients: {', '.join(BY_NAME)}.")
+    done = [result for result in results if result.status in ("changed", "removed")]
+    names = ", ".join(result.title for result in done)
+    if done:
+        restart = f"Connected {names}. Restart clients that are running."
+        output.say(f"Removed palaver from {names}." if asked.remove else restart)
+    elif not asked.dry_run and results and all(result.status == "unchanged" for result in results):
+        output.say("Nothing to change.")
+    for result in done:
+        for note in result.notes:
+            output.say(f"{result.title}: {note}")
+    for remark in () if asked.remove else remarks:
+        output.say(remark)
+
+
+def diff_of(change: Change, token: str = "") -> Iterator[str]:
     """A unified diff without tokens."""
     before, after = ((text or b"").decode("utf-8", "replace").splitlines() for text in (change.before, change.after))
     name = str(change.path)
     for line in difflib.unified_diff(before, after, name, name, lineterm=""):
-        yield mask(line, secrets)
+        yield mask(line, token)
 
 
-def mask(text: str, secrets: list[str]) -> str:
-    for secret in filter(None, secrets):
-        text = text.replace(secret, "***")
+def mask(text: str, token: str = "") -> str:
+    text = text.replace(token, "***") if token else text
     return re.sub(r"plv_[\w-]+|(?<=Bearer )[^\s\"']+", "***", text)
 
 
-def _farewell(results: list[Result], remarks: list[str], *, remove: bool, dry_run: bool) -> Iterator[str]:
-    done = [result for result in results if result.status in ("changed", "removed")]
-    if done:
-        names = ", ".join(result.title for result in done)
-        yield f"Removed palaver from {names}." if remove else f"Connected {names}. Restart clients that are running."
-    elif not dry_run and results and all(result.status == "unchanged" for result in results):
-        yield "Nothing to change."
-    for result in done:
-        for note in result.notes:
-            yield f"{result.title}: {note}"
-    if not remove:
-        yield from remarks
+# The sessions that are on this machine already
+
+
+def _record_history(target: options.Target, place: Place) -> str:
+    """Record all sessions on this machine, at the server that clients use or in the local data. Returns the result.
+
+    If the server on this machine records by itself, nothing is read twice.
+    """
+    folders = [folder for folder in default_folders() if folder.exists()]
+    if not folders:
+        return ""
+    connection = place.connection
+    if not connection and (recorded := _turns_recorded_by(place.base)) is not None:
+        return f"The server records the sessions on this machine: {recorded:,} turns since its start."
+    is_shown = target.format == "table" and sys.stderr.isatty()
+    if is_shown:
+        output.note("Recording the sessions on this machine. Ctrl-C stops it; 'palaver watch' goes on later.")
+
+    async def work() -> str:
+        there = replace(target, url=connection.get("url", ""))
+        rules = privacy_rules(there.settings(), is_here=True)
+        async with turn_store(there, connection.get("token") or None, is_patient=False) as store:
+            watch = Watch(store, folders, progress=Progress(is_shown=is_shown).update, rules=rules)
+            return summary(await watch.read_all(), "table")
+
+    try:
+        return asyncio.run(work())
+    except KeyboardInterrupt:
+        return "Stopped. 'palaver watch --once' records the other sessions."
+    except PalaverError as problem:
+        return f"The sessions on this machine were not recorded: {problem.message}"
+
+
+def _turns_recorded_by(base: str) -> int | None:
+    """How many turns the server has recorded of this machine's files; None if it records none, or does not answer."""
+    try:
+        return int((answer_of(base, "/readyz") or {})["watch"]["turns"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 # Checks
 
 
-def _check(
-    target: options.Target,
-    home: Path,
-    chosen: list[Client],
-    machine: Machine,
-    server: Server,
-    connection: dict[str, str] | None,
-) -> int:
+def _check(target: options.Target, chosen: list[Client], machine: Machine, place: Place) -> int:
+    server, home = place.server, target.settings().data
     states = [check(client, machine, server, __version__) for client in chosen or CLIENTS]
     problem = None
     if any(state.hooks not in ("", "none") for state in states):  # hooks record sessions
-        base = server.url.partition("/mcp?")[0]
-        problem = mask(probe_recording(home, connection, base, server.token), [server.token])
+        problem = mask(probe_recording(home, place.connection, place.base, server.token), server.token)
         if problem:
             recording_problem.note(home, problem)
         else:
             recording_problem.clear(home)
     if target.format == "table":
         for state in states:
-            output.say(line_of(state))
+            sign = {True: "✓", False: "✗", None: "–"}[state.is_well]
+            output.say(f"{sign} {output.bold(state.client.title)}: {says_of(state)}")
+            for one in state.problems:
+                output.say(f"    → {mask(one)}")
         if problem is not None:
             says = "not possible" if problem else "a probe session was recorded, found and deleted"
             output.say(f"{'✗' if problem else '✓'} {output.bold('Recording')}: {says}")
@@ -384,28 +400,15 @@ def _check(
             output.say(f"    → {problem}")
     else:
         rows = [
-            {
-                "client": state.client.name,
-                "title": state.client.title,
-                "status": state.status,
-                "server": state.server,
-                "version": state.version,
-                "tools": state.tools,
-                "hooks": state.hooks,
-                "problems": [mask(problem, []) for problem in state.problems],
-            }
+            {"client": state.client.name, "title": state.client.title}
+            | {name: value for name, value in vars(state).items() if name != "client"}
+            | {"problems": [mask(one) for one in state.problems]}
             for state in states
         ]
         recording = {} if problem is None else {"recording": {"is_well": not problem, "problem": problem or None}}
         output.show({"clients": rows, **recording}, target.format, rows="clients")
     failed = bool(problem) or any(state.problems for state in states)
     return 1 if failed or (chosen and any(state.status != "connected" for state in states)) else 0
-
-
-def line_of(state: State) -> str:
-    sign = {True: "✓", False: "✗", None: "–"}[state.is_well]
-    lines = [f"{sign} {output.bold(state.client.title)}: {says_of(state)}"]
-    return "\n".join([*lines, *(f"    → {mask(problem, [])}" for problem in state.problems)])
 
 
 def says_of(state: State) -> str:
@@ -417,46 +420,41 @@ def says_of(state: State) -> str:
     return says + (f", hooks: {state.hooks}" if state.hooks else "")
 
 
-def _stdio_arguments(settings: Settings) -> tuple[str, ...]:
-    return ("mcp", *settings.home_option)
-
-
 def client_states(settings: Settings) -> list[State]:
     """The states of the clients on this machine, for `palaver doctor`."""
     try:
         machine = this_machine()
     except PalaverError:
         return []
-    server = Server(f"{client_settings(settings).base_url}/mcp?tools=core", palaver_path(), _stdio_arguments(settings))
-    states = [check(client, machine, server, __version__) for client in CLIENTS]
+    url, arguments = f"{client_settings(settings).base_url}/mcp?tools=core", ("mcp", *settings.home_option)
+    states = [check(client, machine, Server(url, palaver_path(), arguments), __version__) for client in CLIENTS]
     return [state for state in states if state.status != "not installed"]
 
 
 # AGENTS.md
 
 
-def _agents_md(target: options.Target, named: str, *, remove: bool, dry_run: bool) -> int:
+def _agents_md(target: options.Target, named: str, asked: Asked) -> int:
     rows = []
-    for path in agents_md.places(Path.cwd(), named):
+    for path in blocks.places(Path.cwd(), named):
         content = files.read(path)
         try:
             text = content.decode("utf-8") if content is not None else None
         except UnicodeDecodeError:
             raise Invalid(f"{path.name} is not UTF-8. It was left alone.") from None
-        new = agents_md.add(text) if not remove else None if text is None else agents_md.take_out(text)
-        change = Change(path, ["block"], content, None if new is None else new.encode(), None)
-        action = "unchanged" if change.before == change.after else _action(change)
-        rows.append({"file": str(path), "action": action})
-        if action != "unchanged" and not dry_run:
+        new = blocks.add(text) if not asked.remove else None if text is None else blocks.take_out(text)
+        change = Change(path, ["block"], content, None if new is None else new.encode())
+        rows.append({"file": str(path), "action": change.action or "unchanged"})
+        if change.action and not asked.dry_run:
             if change.after is None:
                 files.remove(path, [])
             else:
                 files.write(path, change.after, expected=content, mode=None if content is not None else 0o644)
         if target.format == "table":
-            output.say(f"{path.name}: {'would ' if dry_run and action != 'unchanged' else ''}{action}")
-            if dry_run:
-                for line in diff_of(change, []):
-                    output.say(line)
+            would = "would " if asked.dry_run and change.action else ""
+            output.say(f"{path.name}: {would}{change.action or 'unchanged'}")
+            for line in diff_of(change) if asked.dry_run else ():
+                output.say(line)
     if target.format != "table":
         output.show({"files": rows}, target.format, rows="files")
     return 0
