@@ -41,7 +41,7 @@ from palaver.store.workspaces import (
 from palaver.text import notable
 
 if TYPE_CHECKING:
-    from palaver.operations.sessions.background_watch import WatchStatus
+    from palaver.operations.sessions.local_watch import WatchStatus
 
 CHECK_ACCESS_SECONDS = 0.5
 """How often the server looks for tokens, logins and workspaces that another process ended."""
@@ -347,7 +347,7 @@ class App:
         if is_set(self.settings):
             work.append(maintenance.embed_forever(self.settings, self.opened))
         if watch:
-            from palaver.operations.sessions.background_watch import WatchStatus, watch_forever
+            from palaver.operations.sessions.local_watch import WatchStatus, watch_forever
 
             self.watch = WatchStatus()
             work.append(watch_forever(self.open, watch, self.watch))

@@ -12,7 +12,7 @@ from tests.helpers import word
 from tests.importers.shapes import as_json
 from tests.importers.test_chatgpt import message, node
 
-from palaver.operations.sessions.resume import resume_of
+from palaver.operations.sessions.replay import resume_of
 from palaver.operations.sessions.steps import call_text
 
 Turn = dict[str, Any]

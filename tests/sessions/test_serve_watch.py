@@ -75,15 +75,15 @@ def test_a_program_that_is_installed_later_is_watched_too(tmp_path: Path):
 
 
 FAILS_TWICE = """
-from palaver.operations.sessions import background_watch
-background_watch.FIRST_PAUSE = 0.05
+from palaver.operations.sessions import local_watch
+local_watch.FIRST_PAUSE = 0.05
 left = [1, 2]
-class Failing(background_watch.Watch):
+class Failing(local_watch.Watch):
     async def read_all(self, **options):
         if left:
             raise RuntimeError(f"failure {left.pop(0)}")
         return await super().read_all(**options)
-background_watch.Watch = Failing
+local_watch.Watch = Failing
 """
 
 

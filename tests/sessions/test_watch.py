@@ -38,7 +38,7 @@ from palaver.errors import Unavailable
 from palaver.model.people import Caller
 from palaver.operations.sessions import watch as watching
 from palaver.operations.sessions import watched_file
-from palaver.operations.sessions.local_turns import LocalTurns
+from palaver.operations.sessions.local_watch import LocalTurns
 from palaver.settings import Settings
 from palaver.store.sessions.transcripts import Transcripts
 
@@ -298,7 +298,7 @@ def test_whoever_ends_before_the_mark_moves_reads_again_and_repeats_nothing(
         raise Unavailable("The disk is full.")
 
     with monkeypatch.context() as broken:
-        broken.setattr("palaver.store.sessions.followed_files.keep", fail)
+        broken.setattr("palaver.store.sessions.sessions.keep_file_mark", fail)
         result = person.terminal.run("watch", "--once", str(person.projects))
     assert (result.exit_code, result.stderr) == (5, "palaver: The disk is full.\n")
     assert person.once() == "Read 1 session file: 0 new turns.\n"

@@ -10,6 +10,7 @@ import os
 import re
 import struct
 import zlib
+from bisect import bisect_left
 from pathlib import Path
 
 MOST_COMMITS = 20_000
@@ -202,18 +203,15 @@ def _offset(index: mmap.mmap, name: bytes) -> int | None:
     fanout = struct.unpack(">256I", index[8 : 8 + 1024])
     low, high, count = fanout[name[0] - 1] if name[0] else 0, fanout[name[0]], fanout[255]
     names = 8 + 1024
-    while low < high:
-        middle = (low + high) // 2
-        found = index[names + 20 * middle : names + 20 * middle + 20]
-        if found == name:
-            offsets = names + 24 * count
-            (offset,) = struct.unpack(">I", index[offsets + 4 * middle : offsets + 4 * middle + 4])
-            if not offset & 0x80000000:
-                return int(offset)
-            at = offsets + 4 * count + 8 * (offset & 0x7FFFFFFF)
-            return int(struct.unpack(">Q", index[at : at + 8])[0])
-        low, high = (middle + 1, high) if found < name else (low, middle)
-    return None
+    number = bisect_left(range(high), name, low, high, key=lambda n: index[names + 20 * n : names + 20 * n + 20])
+    if number == high or index[names + 20 * number : names + 20 * number + 20] != name:
+        return None
+    offsets = names + 24 * count
+    (offset,) = struct.unpack(">I", index[offsets + 4 * number : offsets + 4 * number + 4])
+    if not offset & 0x80000000:
+        return int(offset)
+    at = offsets + 4 * count + 8 * (offset & 0x7FFFFFFF)
+    return int(struct.unpack(">Q", index[at : at + 8])[0])
 
 
 def _patched(base: bytes, delta: bytes) -> bytes:

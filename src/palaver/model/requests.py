@@ -188,6 +188,10 @@ def _unknown(name: str, kind: type[BaseModel]) -> str:
 
 
 _IN_PLAIN_WORDS = {
+    "missing": "is required",
+    "too_short": "must not be empty",
+    "string_too_short": "must not be empty",
+    "string_unicode": UNSTORABLE,
     "string_type": "must be text",
     "list_type": "must be a list",
     "dict_type": "must be an object",
@@ -208,26 +212,16 @@ def _explain(problem: ValidationError, kind: type[BaseModel]) -> str:
         where = ".".join(str(part) for part in error["loc"] if not str(part).endswith("]")) or "arguments"
         what = error["msg"].removeprefix("Value error, ")
         match error["type"]:
-            case "missing":
-                what = "is required"
-            case "too_short" | "string_too_short":
-                what = "must not be empty"
-            case "string_unicode":
-                what = UNSTORABLE
-            case "model_type":
-                what = "must be an object"
+            case kind_of_error if kind_of_error in _IN_PLAIN_WORDS:
+                what = _IN_PLAIN_WORDS[kind_of_error]
             case "too_long" if isinstance(error["input"], list | dict):
                 what = f"must have at most {error['ctx']['max_length']:,} items"
             case "string_too_long" | "too_long" if error["ctx"].get("field_type", "Value") == "Value":
                 what = f"must have at most {error['ctx']['max_length']:,} characters"
-            case "string_too_short" | "too_short" if error["ctx"].get("field_type", "Value") == "Value":
-                what = "must not be empty"
             case "literal_error" | "enum":
                 what = f"must be {error['ctx']['expected']}"
             case "string_pattern_mismatch":
                 what = f"must match {error['ctx']['pattern']}"
-            case kind_of_error if kind_of_error in _IN_PLAIN_WORDS:
-                what = _IN_PLAIN_WORDS[kind_of_error]
             case "extra_forbidden":
                 *outer, name = error["loc"]
                 where = ".".join(map(str, outer)) or "arguments"

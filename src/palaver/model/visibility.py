@@ -187,9 +187,7 @@ def session_reach(caller: Caller, agent: Agent | None, level: Sharing, owned: Ma
 
 def owner_of(caller: Caller, agent: Agent | None) -> str:
     """Whose agent the caller is: the person of its token, itself with a token of its own, else the machine's user."""
-    if caller.is_authenticated:
-        return f"agent:{caller.agent_id}" if caller.agent_id else f"human:{caller.name}"
-    return agent.owner if agent else ""
+    return caller.owner or (agent.owner if agent else "")
 
 
 def is_bound(caller: Caller) -> bool:

@@ -11,11 +11,10 @@ from palaver.operations.bus import (
     messages,
     reactions,
     templates,
-    thread_list,
     threads,
     waiting,
 )
-from palaver.operations.catchup import catch_up, hooks, mentions, open_points
+from palaver.operations.catchup import catch_up, hooks, open_points
 from palaver.operations.library import captions, listing, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
@@ -36,7 +35,7 @@ OPERATIONS: tuple[Operation, ...] = (
     catch_up.mark_thread_read,
     catch_up.get_read_mark,
     catch_up.mark_all_read,
-    mentions.list_mentions,
+    catch_up.list_mentions,
     open_points.list_open_points,
     open_points.close_point,
     hooks.report_hook,
@@ -45,7 +44,7 @@ OPERATIONS: tuple[Operation, ...] = (
     overview.get_overview,
     threads.create_thread,
     threads.list_threads,
-    thread_list.list_thread_previews,
+    threads.list_thread_previews,
     threads.get_thread,
     threads.update_thread,
     threads.close_thread,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from palaver.model.library import is_unique
 from palaver.model.sessions import Turn
 from palaver.store.bus import messages
-from palaver.store.bus.messages import FoundMessage
+from palaver.store.bus.messages import FoundPost
 from palaver.store.engines.database import RankedPage, RankedPassage, Reader, Scope
 from palaver.store.library.archive import FoundMessage as ArchivedMessage
 from palaver.store.library.archive import search as search_archive
@@ -25,7 +25,7 @@ MOST_EQUALS = 1_000
 """Matches with the same score that are sorted by time."""
 
 
-def match_messages(read: Reader, query: Query, scope: Scope, limit: int) -> tuple[list[FoundMessage], RankedPage]:
+def match_messages(read: Reader, query: Query, scope: Scope, limit: int) -> tuple[list[FoundPost], RankedPage]:
     """The best messages of the bus. The text is read for one page only."""
     page = match(read, query, scope, limit)
     return messages.by_passages(read, [hit.passage_id for hit in page.hits]), page

@@ -25,7 +25,7 @@ from palaver.store.admin.check_state import CheckState
 from palaver.store.admin.keyring import Keyring
 from palaver.store.bus import events
 from palaver.store.bus.feed import Feed, Listener
-from palaver.store.bus.read_marks import PendingMarks
+from palaver.store.bus.read_marks import PendingMarks, store_pending
 from palaver.store.engines.database import (
     INDEXED_AT_ONCE,
     Change,
@@ -68,7 +68,7 @@ class Workspace:
         self.search_turns = SearchTurns()
         self._turns = CallerTurns()
         self._storing: set[asyncio.Future[Any]] = set()
-        self.pending_marks = PendingMarks()
+        self._pending_marks: PendingMarks = {}
         self.missing_uploads: list[str] = []
         """Images that messages show, but whose files were missing at the last check."""
         self.check_state = CheckState(check_state.path_of(settings.data, name), name)
@@ -150,13 +150,15 @@ class Workspace:
 
     def note_read(self, reader: str, thread_id: str, seq: int) -> None:
         """Remember that somebody has read a thread up to this message. It is stored a moment later."""
-        self.pending_marks.note(reader, thread_id, seq)
+        marks = self._pending_marks
+        marks[reader, thread_id] = max(seq, marks.get((reader, thread_id), 0))
 
     async def store_read_marks(self) -> None:
         """Store the pending read marks now. If the database cannot be reached, they are lost: messages stay unread."""
-        if taken := self.pending_marks.take():
+        taken, self._pending_marks = self._pending_marks, {}
+        if taken:
             with suppress(PalaverError):
-                await self.change(taken.store)
+                await self.change(partial(store_pending, marks=taken))
 
     async def store_soon(self, work: Callable[[Change], None], *, seconds: float = STORE_SOON_SECONDS) -> None:
         """Store something that an answer can do without. Waits a moment only, or not at all; a failure is ignored."""

@@ -28,7 +28,7 @@ from palaver.model.library import ToolFacts
 from palaver.model.sessions import Mark
 from palaver.model.times import iso
 from palaver.operations.sessions.merge import MergedTurns, merge_turns
-from palaver.operations.sessions.watch import SessionTurns
+from palaver.operations.sessions.watched_file import TurnsToMerge
 
 TURNS_AT_ONCE = 500
 BYTES_AT_ONCE = 1_000_000
@@ -128,7 +128,7 @@ class ServerTurns:
 
     # Turns
 
-    async def merge(self, agent: str, session: SessionTurns) -> MergedTurns:
+    async def merge(self, agent: str, session: TurnsToMerge) -> MergedTurns:
         turns = [
             {
                 "id": said.id,
@@ -161,7 +161,7 @@ class ServerTurns:
             )
         return total
 
-    async def removed_turns(self, agent: str, session: SessionTurns) -> set[str] | None:
+    async def removed_turns(self, agent: str, session: TurnsToMerge) -> set[str] | None:
         return None
 
     async def _send(self, given: dict[str, Any]) -> Any:

@@ -26,7 +26,7 @@ from palaver.doors.cli.connection import (
 from palaver.doors.cli.server_turns import ServerTurns
 from palaver.doors.cli.status_errors import NotFoundMessage
 from palaver.errors import PalaverError, Refused
-from palaver.operations.sessions.local_turns import LocalTurns
+from palaver.operations.sessions.local_watch import LocalTurns
 from palaver.operations.sessions.private import privacy_rules
 from palaver.operations.sessions.watch import PROGRAMS, NewTurns, TurnStore, Watch, WatchCounts, default_folders
 from palaver.text.tool_output import CHOICES, ToolOutput

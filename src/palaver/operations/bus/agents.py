@@ -15,16 +15,7 @@ from palaver.model.admin.audit import signature
 from palaver.model.answers import answer_of
 from palaver.model.events import agent_offline, agent_online
 from palaver.model.people import Agent, Caller, Client, program_of
-from palaver.model.requests import (
-    Id,
-    Line,
-    Names,
-    NotBlank,
-    Records,
-    Request,
-    Text,
-    Trimmed,
-)
+from palaver.model.requests import Id, Line, Names, NotBlank, Records, Request, Text, Trimmed
 from palaver.model.sessions import Owner
 from palaver.model.times import now
 from palaver.model.visibility import EVERYTHING
@@ -278,11 +269,7 @@ class AgentRemoved:
     sessions_deleted: int
 
 
-@operation(
-    Route("DELETE", "/api/agents/{agent_id}"),
-    Command("agent rm", takes=("agent_id",)),
-    audited="deletion",
-)
+@operation(Route("DELETE", "/api/agents/{agent_id}"), Command("agent rm", takes=("agent_id",)), audited="deletion")
 async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgent) -> AgentRemoved:
     """Permanently remove an agent: its registration, its secrets and its tokens. Its messages stay."""
     agent = await workspace.read(

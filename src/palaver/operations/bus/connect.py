@@ -128,11 +128,7 @@ def connect(change: Change, caller: Caller, request: Connect) -> Connected:
 
 
 def _connecting_agent(
-    change: Change,
-    caller: Caller,
-    request: AgentDescription,
-    agent_id: str | None = None,
-    token: str | None = None,
+    change: Change, caller: Caller, request: AgentDescription, agent_id: str | None = None, token: str | None = None
 ) -> tuple[Agent, str | None]:
     """The agent that connects, and its secret: it proves itself, returns without a proof, or is new."""
     if agent_id and not token and not caller.is_authenticated:

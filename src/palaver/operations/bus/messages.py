@@ -18,19 +18,7 @@ from palaver.model.events import agent_online, message_deleted, message_edited, 
 from palaver.model.ids import new_id
 from palaver.model.messages import Edit, Message, Priority, Reaction, Role, Thread
 from palaver.model.people import Agent, Caller
-from palaver.model.requests import (
-    Id,
-    Ids,
-    Line,
-    Metadata,
-    NotBlank,
-    Records,
-    Request,
-    Seq,
-    Text,
-    Trimmed,
-    clamp,
-)
+from palaver.model.requests import Id, Ids, Line, Metadata, NotBlank, Records, Request, Seq, Text, Trimmed, clamp
 from palaver.model.times import now
 from palaver.operations import identity
 from palaver.operations.bus.content_filter import refuse_secrets, refuse_too_many_posts
@@ -162,12 +150,7 @@ class PostedMessage(Message):
 
 @operation(
     Tool("msg_post", acts=True, hidden=("role", "images", "files")),
-    Route(
-        "POST",
-        "/api/threads/{thread_id}/messages",
-        status=201,
-        from_headers={"idempotency-key": "idempotency_key"},
-    ),
+    Route("POST", "/api/threads/{thread_id}/messages", status=201, from_headers={"idempotency-key": "idempotency_key"}),
     Command(
         "post",
         takes=("thread_id",),

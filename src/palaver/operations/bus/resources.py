@@ -93,7 +93,7 @@ def _pretty(value: object) -> str:
 
 
 def _all_threads(read: Reader) -> object:
-    shown = threads.page(read, status=None, include_archived=False, limit=200, before=None).threads
+    shown, _ = threads.page(read, status=None, include_archived=False, limit=200, before=None)
     return [{"thread_id": t.id, "topic": t.topic, "status": t.status, "created_at": t.created_at} for t in shown]
 
 

@@ -39,9 +39,7 @@ class OneTemplate(Request):
 
 
 @operation(
-    Tool("template_get"),
-    Route("GET", "/api/templates/{template_id}"),
-    Command("template show", takes=("template_id",)),
+    Tool("template_get"), Route("GET", "/api/templates/{template_id}"), Command("template show", takes=("template_id",))
 )
 def get_template(read: Reader, caller: Caller, request: OneTemplate) -> Template:
     """Get one template with its rules and default metadata."""
@@ -83,10 +81,7 @@ class UpdateTemplate(OneTemplate):
     """New metadata for threads that use it. It replaces the old one."""
 
 
-@operation(
-    Route("PUT", "/api/templates/{template_id}"),
-    Command("template update", takes=("template_id",)),
-)
+@operation(Route("PUT", "/api/templates/{template_id}"), Command("template update", takes=("template_id",)))
 def update_template(change: Change, caller: Caller, request: UpdateTemplate) -> Template:
     """Update a template that is not built in. Fields you leave out and threads that used it do not change."""
     refuse_secrets(change, request.system_prompt, "system_prompt")
@@ -96,10 +91,7 @@ def update_template(change: Change, caller: Caller, request: UpdateTemplate) -> 
     return templates.update(change, replace(old, **given | emptied))
 
 
-@operation(
-    Route("DELETE", "/api/templates/{template_id}"),
-    Command("template delete", takes=("template_id",)),
-)
+@operation(Route("DELETE", "/api/templates/{template_id}"), Command("template delete", takes=("template_id",)))
 def delete_template(change: Change, caller: Caller, request: OneTemplate) -> Ok:
     """Delete a template that is not built in. Threads that used it do not change."""
     templates.remove(change, templates.must_exist(change, request.template_id))

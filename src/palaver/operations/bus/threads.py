@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -13,18 +14,12 @@ from palaver.model import visibility
 from palaver.model.events import thread_changed, thread_deleted, thread_new
 from palaver.model.messages import Status, Thread
 from palaver.model.people import Agent, Caller
-from palaver.model.requests import (
-    Id,
-    Line,
-    Metadata,
-    Request,
-    Text,
-    clamp,
-)
+from palaver.model.requests import Id, Line, Metadata, Request, Text, clamp
 from palaver.model.times import iso
+from palaver.operations import identity
 from palaver.operations.bus.content_filter import refuse_secrets
 from palaver.operations.operation import Command, Route, Tool, only, operation
-from palaver.store.bus import messages, templates, threads
+from palaver.store.bus import messages, read_marks, templates, threads
 from palaver.store.engines.database import Change, Reader
 
 Topic = Annotated[Line, Field(max_length=500)]
@@ -108,14 +103,77 @@ def list_threads(read: Reader, caller: Caller, request: ListThreads) -> Threads:
     if request.topic is not None:
         found = threads.by_topic(read, request.topic.strip())
         return Threads([found.thread] if found else [], 1 if found else 0, False, None)
-    page = threads.page(
-        read,
-        status=request.status,
-        include_archived=request.include_archived,
-        limit=request.limit,
-        before=request.before,
+    wanted = request.model_dump(exclude={"topic"})
+    page, cursor = threads.page(read, **wanted)
+    total = threads.count(read, request.status, include_archived=request.include_archived)
+    return Threads(page, total, cursor is not None, cursor)
+
+
+# The list of the console
+
+
+class ListThreadPreviews(Request):
+    include_archived: bool = False
+    """Also list archived threads."""
+    limit: Annotated[int, clamp(1, 500)] = 200
+    """Maximum number of threads, up to 500."""
+    offset: Annotated[int, clamp(0, 2**31)] = 0
+    """Number of threads to skip."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastMessage:
+    """The start of the last message."""
+
+    seq: int
+    author_name: str
+    text: str
+    is_human_only: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPreview:
+    """A thread, the start of its last message, and its recent participants, latest first. `read_seq` is the last
+    message that you have read."""
+
+    thread: Thread
+    last_message: LastMessage | None
+    participants: list[str]
+    read_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadPreviews:
+    """`is_first_visit`: you have no read marks yet, so everything counts as read."""
+
+    threads: list[ThreadPreview]
+    has_more: bool
+    is_first_visit: bool
+
+
+@operation(Route("GET", "/api/threads/glance"))
+def list_thread_previews(read: Reader, caller: Caller, request: ListThreadPreviews) -> ThreadPreviews:
+    """List threads, latest message first, each with the start of its last message and its recent participants."""
+    reader = read_marks.reader_of(caller, identity.agent_of(read, caller))
+    found = threads.latest_threads(
+        read, reader.key, include_archived=request.include_archived, limit=request.limit + 1, offset=request.offset
     )
-    return Threads(page.threads, page.total, page.next_cursor is not None, page.next_cursor)
+    previews = []
+    for one in found[: request.limit]:
+        last = one.last_few[-1] if one.last_few else None
+        preview = None
+        if last:
+            text = visibility.mask_text(caller, last.metadata, last.text)
+            is_human_only = visibility.is_human_only(last.metadata)
+            preview = LastMessage(last.seq, last.author_name, text, is_human_only, last.created_at)
+        participants = dict.fromkeys(message.author_name for message in reversed(one.last_few))
+        seq = read_marks.seq_without_mark(read, reader, one.stored) if one.read_seq is None else one.read_seq
+        previews.append(ThreadPreview(one.stored.thread, preview, list(participants), seq))
+    return ThreadPreviews(previews, len(found) > request.limit, not read_marks.is_known(read, reader))
+
+
+# One thread
 
 
 class OneThread(Request):
@@ -184,9 +242,7 @@ class CloseThread(OneThread):
 
 
 @operation(
-    Tool("thread_close"),
-    Route("POST", "/api/threads/{thread_id}/close"),
-    Command("thread close", takes=("thread_id",)),
+    Tool("thread_close"), Route("POST", "/api/threads/{thread_id}/close"), Command("thread close", takes=("thread_id",))
 )
 def close_thread(change: Change, caller: Caller, request: CloseThread) -> Thread:
     """Close a thread: it stays readable and searchable, but takes no more messages."""
@@ -204,10 +260,7 @@ def archive_thread(change: Change, caller: Caller, request: OneThread) -> Thread
     return change_thread(change, caller, UpdateThread(thread_id=request.thread_id, status="archived"))
 
 
-@operation(
-    Route("POST", "/api/threads/{thread_id}/unarchive"),
-    Command("thread unarchive", takes=("thread_id",)),
-)
+@operation(Route("POST", "/api/threads/{thread_id}/unarchive"), Command("thread unarchive", takes=("thread_id",)))
 def unarchive_thread(change: Change, caller: Caller, request: OneThread) -> Thread:
     """Restore an archived thread to the list."""
     return change_thread(change, caller, UpdateThread(thread_id=request.thread_id, status="discuss"))

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated
 
+from pydantic import Field
+
 from palaver.model import visibility
+from palaver.model.answers import answer_of
 from palaver.model.people import Agent, Caller
-from palaver.model.requests import NoArguments, Project, Request, Seq, Time, clamp
-from palaver.model.times import parse
+from palaver.model.requests import Line, NoArguments, Project, Request, Seq, Time, clamp
+from palaver.model.times import now, parse
 from palaver.operations import identity
 from palaver.operations.bus.connect import client_agent
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.catchup import briefing
-from palaver.operations.catchup.news import (
-    Found,
-    NewsItem,
-    ProjectThread,
-    SessionNews,
-    ThreadNews,
-    collect,
-)
+from palaver.operations.catchup.news import CollectedNews, NewsItem, ProjectThread, SessionNews, ThreadNews, collect
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.store.bus import read_marks, threads
 from palaver.store.bus.read_marks import ThreadReader, reader_of
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
+from palaver.text import notable
+
+INBOX_LOOK_BACK = timedelta(days=90)
+TEXT_LENGTH = 300
+"""Maximum characters of a message in the mentions inbox."""
 
 
 class CatchUp(Request):
@@ -90,15 +91,11 @@ async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> Ca
     if not request.keep_unread and since is None:
         only = project if request.project and agent is None else None
         await workspace.change(lambda change: mark_read(change, reader, found, brief, only))
-    return CaughtUp(
+    return answer_of(
+        CaughtUp,
+        news,
         agent_id=agent.id if agent else None,
         name=agent.shown_name if agent else caller.name,
-        mentions=news.mentions,
-        questions=news.questions,
-        decisions=news.decisions,
-        threads=news.threads,
-        sessions=news.sessions,
-        project_threads=news.project_threads,
         has_more=brief.is_cut,
         text=brief.text if len(brief.text) > len("\n".join(own)) else "\n".join([*own, NOTHING_NEW]),
     )
@@ -113,7 +110,7 @@ async def _reading_agent(workspace: Workspace, caller: Caller) -> tuple[Agent | 
 
 
 def mark_read(
-    change: Change, reader: ThreadReader, found: Found, brief: briefing.Brief, project: str | None = None
+    change: Change, reader: ThreadReader, found: CollectedNews, brief: briefing.Brief, project: str | None = None
 ) -> None:
     """The news were shown: their threads are read to the end, and the messages to the reader were seen. What did not
     fit into the text stays unread, with its thread. `project`: a person asked for it, so other threads stay unread."""
@@ -121,9 +118,9 @@ def mark_read(
     left_out = {mention.message.thread_id for mention in found.mentions[:first_shown]}
     left_out |= {one.thread_id for one in found.news.threads[brief.shown.get(briefing.UNREAD, 0) :]}
     inside = read_marks.documents_of_project(change, project) if project else None
-    for thread in found.unread:
-        if thread.thread.id not in left_out and (inside is None or thread.stored.document_id in inside):
-            read_marks.advance(change, reader.key, thread.stored.document_id, thread.thread.current_seq)
+    for stored in (thread.stored for thread in found.unread.threads):
+        if stored.thread.id not in left_out and (inside is None or stored.document_id in inside):
+            read_marks.advance(change, reader.key, stored.document_id, stored.thread.current_seq)
     mentions = [one for one in found.mentions[first_shown:] if one.message.thread_id not in left_out]
     for mention in mentions:
         if reader.agent:
@@ -155,10 +152,7 @@ class ReadMark:
     updated_at: datetime
 
 
-@operation(
-    Route("PUT", "/api/threads/{thread_id}/read-mark"),
-    Command("thread mark-read", takes=("thread_id",)),
-)
+@operation(Route("PUT", "/api/threads/{thread_id}/read-mark"), Command("thread mark-read", takes=("thread_id",)))
 def mark_thread_read(change: Change, caller: Caller, request: MarkRead) -> ReadMark:
     """Set how far you have read a thread. Marks are kept for each agent and each person."""
     stored = threads.must_exist(change, request.thread_id)
@@ -183,3 +177,48 @@ def get_read_mark(read: Reader, caller: Caller, request: OneThread) -> ReadMark:
 def mark_all_read(change: Change, caller: Caller, request: NoArguments) -> AllRead:
     """Mark every thread as read; for an agent, every thread that it takes part in."""
     return AllRead(read_marks.mark_all_read(change, reader_of(caller, identity.agent_of(change, caller))))
+
+
+# The mentions inbox
+
+
+class ListMentions(Request):
+    name: Annotated[Line, Field(max_length=200)] | None = None
+    """Where no token is required: the name whose mentions are listed. Default: you."""
+    limit: Annotated[int, clamp(1, 200)] = 50
+    """Maximum number of messages, up to 200."""
+
+
+@dataclass(frozen=True, slots=True)
+class MentionItem:
+    """A message that names you, replies to you or is handed to you. `is_read`: you have read the thread up to it."""
+
+    message_id: str
+    thread_id: str
+    topic: str
+    seq: int
+    author: str
+    created_at: datetime
+    text: str
+    is_read: bool
+
+
+@operation(Route("GET", "/api/mentions"))
+def list_mentions(read: Reader, caller: Caller, request: ListMentions) -> list[MentionItem]:
+    """List the messages of the last 90 days that are meant for you, newest first."""
+    own = reader_of(caller, identity.agent_of(read, caller))
+    is_named = request.name and own.agent is None and not caller.is_authenticated
+    reader = ThreadReader(None, request.name) if is_named else own
+    found = read_marks.mentions_of(read, reader, now() - INBOX_LOOK_BACK, request.limit, marks_of=own)
+    return [
+        answer_of(
+            MentionItem,
+            one.message,
+            topic=one.topic,
+            author=one.message.author_name,
+            text=notable.one_line(one.message.content, TEXT_LENGTH),
+            is_read=one.is_read,
+        )
+        for one in reversed(found)
+        if not visibility.hides(caller, one.message.metadata)
+    ]

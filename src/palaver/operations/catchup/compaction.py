@@ -11,7 +11,7 @@ from palaver.operations.catchup.news import readable_sessions
 from palaver.operations.catchup.session_facts import SessionFacts, points_of, read_facts
 from palaver.operations.sessions.steps import call_text
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import closed_points, outlines
+from palaver.store.sessions import outlines, sessions
 from palaver.store.workspaces import Workspace
 from palaver.text import fence, notable
 from palaver.text.token_estimate import estimate_tokens
@@ -53,7 +53,7 @@ async def compaction_briefing(
 
 def _about(read: Reader, facts: SessionFacts, known: list[SessionFacts]) -> str:
     place = (facts.info.agent_id, facts.info.session_id)
-    points = points_of(known, closed_points.closed_at(read))
+    points = points_of(known, sessions.closed_points(read))
     still_open = [one.text for one in points if not one.is_closed and (one.agent_id, one.session_id) == place]
     first, *latest = [notable.one_line(one, 280) for one in facts.requests] or [""]
     sections = [

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from palaver.model import visibility
+from palaver.model.answers import answer_of
 from palaver.model.messages import Message
 from palaver.model.people import Caller, title_of
-from palaver.model.times import now
 from palaver.operations.catchup.session_facts import SessionFacts, points_of, read_facts, substance_of
-from palaver.store.bus import messages, read_marks
-from palaver.store.bus.read_marks import Mention, ThreadReader, UnreadThread
+from palaver.store.bus import read_marks
+from palaver.store.bus.read_marks import Mention, ThreadReader, Unread, UnreadThread
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import closed_points, sessions, sharing
+from palaver.store.sessions import sessions, sharing
 from palaver.store.sessions.sessions import SessionInfo
 from palaver.text import notable
 
-MENTIONS_LOOK_BACK = timedelta(days=30)
-MOST_MENTIONS = 50
-MOST_THREADS = 30
-MESSAGES_PER_THREAD = 20
 MOST_SESSIONS = 4
 SESSIONS_TO_CHOOSE_FROM = 200
 TEXT_LENGTH = 400
@@ -90,12 +86,12 @@ class News:
 
 
 @dataclass(slots=True)
-class Found:
+class CollectedNews:
     """The news, and what must be stored when they are shown."""
 
     news: News
     mentions: list[Mention]
-    unread: list[UnreadThread]
+    unread: Unread
 
 
 def collect(
@@ -106,58 +102,46 @@ def collect(
     since: datetime | None = None,
     project: str | None = None,
     without_session: str | None = None,
-) -> Found:
+) -> CollectedNews:
     """Collect the news of a reader. A message is in one list only. `without_session` is the session that asks."""
-    mentions = read_marks.mentions_of(read, reader, since or now() - MENTIONS_LOOK_BACK, MOST_MENTIONS)
-    handled = [mention.message for mention in mentions if mention.is_handled and since is None]
-    mentions = [
-        mention
-        for mention in mentions
-        if not (mention.is_handled and since is None) and not visibility.hides(caller, mention.message.metadata)
-    ]
+    unread = read_marks.unread_of(read, reader, since)
+    mentions = [one for one in unread.mentions if not visibility.hides(caller, one.message.metadata)]
     news = News(mentions=[item_of(mention.topic, mention.message) for mention in mentions])
-    shown = {mention.message.id for mention in mentions} | {message.id for message in handled}
-    unread = read_marks.unread_threads(read, reader, since, MOST_THREADS)
-    for thread in unread:
-        done = sum(one.thread_id == thread.thread.id and one.seq > thread.read_seq for one in handled)
-        if (count := read_marks.count_unread(read, reader, thread) - done) > 0:
-            found = messages.newest(read, thread.stored, MESSAGES_PER_THREAD, after_seq=thread.read_seq)
-            _sort_messages(news, thread, count, visibility.mask_messages(caller, found), reader, shown)
+    shown = {mention.message.id for mention in mentions} | unread.handled
+    for thread in unread.threads:
+        if thread.unread > 0:
+            _sort_messages(news, thread, visibility.mask_messages(caller, thread.messages), reader, shown)
     if project:
         news.sessions = recent_sessions(read, caller, project, without_session)
         known = {thread.thread_id for thread in news.threads}
-        news.project_threads = [
-            ProjectThread(one.id, one.topic, one.current_seq, one.updated_at)
-            for one in read_marks.threads_of_project(read, project, MOST_THREADS)
-            if one.id not in known
-        ]
-    return Found(news, mentions, unread)
+        project_threads = read_marks.threads_of_project(read, project)
+        news.project_threads = [answer_of(ProjectThread, one) for one in project_threads if one.id not in known]
+    return CollectedNews(news, mentions, unread)
 
 
 def _sort_messages(
-    news: News, thread: UnreadThread, count: int, found: list[Message], reader: ThreadReader, shown: set[str]
+    news: News, unread: UnreadThread, found: list[Message], reader: ThreadReader, shown: set[str]
 ) -> None:
     """Put the unread messages of a thread into the lists: questions, decisions, and the rest."""
-    topic = thread.thread.topic
+    thread = unread.stored.thread
     rest: list[NewsItem] = []
     for number, message in enumerate(found):
         if reader.wrote(message) or message.id in shown:
             continue
         is_answered = any(later.author != message.author for later in found[number + 1 :])
         if not is_answered and notable.is_question(message.content):
-            news.questions.append(item_of(topic, message))
+            news.questions.append(item_of(thread.topic, message))
         elif decided := notable.decisions(message.content):
-            news.decisions.append(item_of(topic, message, decided[0]))
+            news.decisions.append(item_of(thread.topic, message, decided[0]))
         else:
-            rest.append(item_of(topic, message))
-    last_seq = thread.thread.current_seq
-    news.threads.append(ThreadNews(thread.thread.id, topic, count, thread.read_seq, last_seq, rest))
+            rest.append(item_of(thread.topic, message))
+    news.threads.append(answer_of(ThreadNews, thread, unread=unread.unread, after_seq=unread.read_seq, messages=rest))
 
 
 def item_of(topic: str, message: Message, text: str | None = None, length: int = TEXT_LENGTH) -> NewsItem:
     short = notable.one_line(text or message.content, length)
     place = f"{notable.one_line(topic, 80)} #{message.seq}"
-    return NewsItem(place, message.id, message.thread_id, message.seq, message.author_name, message.created_at, short)
+    return answer_of(NewsItem, message, place=place, author=message.author_name, text=short)
 
 
 def readable_sessions(read: Reader, caller: Caller, project: str | None) -> list[SessionInfo]:
@@ -170,7 +154,7 @@ def recent_sessions(read: Reader, caller: Caller, project: str, without_session:
     """The sessions of a project in which most was done, the latest counting more. Small talk is left out."""
     known = read_facts(read, readable_sessions(read, caller, project))
     still_open: dict[tuple[str, str], list[str]] = {}
-    for point in points_of(known, closed_points.closed_at(read)):
+    for point in points_of(known, sessions.closed_points(read)):
         if not point.is_closed:
             still_open.setdefault((point.agent_id, point.session_id), []).append(point.text)
     weighed = []
@@ -186,12 +170,11 @@ def recent_sessions(read: Reader, caller: Caller, project: str, without_session:
 def _session_news(read: Reader, facts: SessionFacts, left_open: list[str]) -> SessionNews:
     info = facts.info
     files = dict.fromkeys(re.split(r"[/\\]", path)[-1] for path in facts.files)
-    return SessionNews(
-        session_id=info.session_id,
-        agent=info.agent,
+    return answer_of(
+        SessionNews,
+        info,
         program=title_of(info.program or info.agent or "agent", None),
         title=notable.one_line(facts.requests[0], 120) if facts.requests else info.title,
-        last_turn_at=info.last_turn_at,
         files=list(files)[:4],
         done=[notable.one_line(one.text, 160) for one in facts.finished][:1],
         decided=[notable.one_line(one.text, 160) for one in facts.decided][:3],

@@ -16,7 +16,7 @@ from palaver.operations.catchup.session_facts import OpenPoint, points_of, read_
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.operations.sessions.owners import must_be_indexed
 from palaver.store.engines.database import Change, Reader
-from palaver.store.sessions import closed_points
+from palaver.store.sessions import sessions
 from palaver.text import notable
 
 
@@ -60,9 +60,9 @@ def close_point(change: Change, caller: Caller, request: ClosePoint) -> OpenPoin
     )
     if point is None:
         raise NotFound("point", request.point, "List the open points to see their ids.")
-    closed_points.close(change, point.point, now(), caller.acting_agent or caller.name)
+    sessions.close_point(change, point.point, now(), caller.acting_agent or caller.name)
     return replace(point, is_closed=True)
 
 
 def _points(read: Reader, caller: Caller, project: str | None) -> list[OpenPoint]:
-    return points_of(read_facts(read, readable_sessions(read, caller, project)), closed_points.closed_at(read))
+    return points_of(read_facts(read, readable_sessions(read, caller, project)), sessions.closed_points(read))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +9,7 @@ from hashlib import sha256
 from math import log2
 from threading import Lock
 
+from palaver.model.answers import answer_of
 from palaver.model.projects import identity_of
 from palaver.model.sessions import Owner
 from palaver.model.times import now
@@ -34,7 +34,7 @@ HALF_LIFE_DAYS = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Sentence:
     """A sentence of a session. `about` are the words that tell what it is about."""
 
     text: str
@@ -57,9 +57,9 @@ class SessionFacts:
     files: tuple[str, ...]
     failing: Step | None
     """The last command that failed and did not succeed since."""
-    decided: tuple[Said, ...]
-    left_open: tuple[Said, ...]
-    finished: tuple[Said, ...]
+    decided: tuple[Sentence, ...]
+    left_open: tuple[Sentence, ...]
+    finished: tuple[Sentence, ...]
 
 
 def substance_of(facts: SessionFacts, open_points: int) -> float:
@@ -71,7 +71,7 @@ def substance_of(facts: SessionFacts, open_points: int) -> float:
     return float((done + said + asked) * 0.5 ** (days / HALF_LIFE_DAYS))
 
 
-_kept: OrderedDict[SessionInfo, SessionFacts] = OrderedDict()
+_kept: dict[SessionInfo, SessionFacts] = {}
 """The facts of the sessions that were read last. A session that goes on has another number of turns."""
 _lock = Lock()
 
@@ -88,8 +88,8 @@ def read_facts(read: Reader, infos: Iterable[SessionInfo]) -> list[SessionFacts]
             facts = _facts_of(read, info)
             with _lock:
                 _kept[info] = facts
-                while len(_kept) > MOST_KEPT:
-                    _kept.popitem(last=False)
+                if len(_kept) > MOST_KEPT:
+                    del _kept[next(iter(_kept))]
         if facts:
             found.append(facts)
     return found
@@ -107,9 +107,9 @@ def _facts_of(read: Reader, info: SessionInfo) -> SessionFacts:
         for step in steps
         if step.kind == "question" and not is_hook_text(step.turn.start.lstrip())
     ]
-    decided: list[Said] = []
-    left_open: list[Said] = []
-    finished: list[Said] = []
+    decided: list[Sentence] = []
+    left_open: list[Sentence] = []
+    finished: list[Sentence] = []
     newer_role = "user"  # what comes after the last turn
     for turn in outlines.said(read, document_id, MOST_TEXTS):
         text = _unquoted(turn.text)
@@ -120,7 +120,7 @@ def _facts_of(read: Reader, info: SessionInfo) -> SessionFacts:
             # What does not work in the middle of the work is not what was left open at its end.
             found.append((left_open, notable.open_points(text, labelled_only=newer_role == "assistant")))
         for kept, sentences in found:
-            kept += [Said(one, turn.ts, turn.position, notable.content_words(one)) for one in sentences]
+            kept += [Sentence(one, turn.ts, turn.position, notable.content_words(one)) for one in sentences]
         newer_role = turn.role
     return SessionFacts(
         info=info,
@@ -142,7 +142,7 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
 
 
-def _newest(found: list[Said]) -> tuple[Said, ...]:
+def _newest(found: list[Sentence]) -> tuple[Sentence, ...]:
     """The newest sentences, each once."""
     return tuple({" ".join(one.text.lower().split()): one for one in reversed(found)}.values())[::-1][:MOST_SENTENCES]
 
@@ -182,7 +182,7 @@ def _place(facts: SessionFacts) -> str:
     return identity_of(project) if project else f"{facts.info.agent_id}/{facts.info.session_id}"
 
 
-def point_id(facts: SessionFacts, said: Said) -> str:
+def point_id(facts: SessionFacts, said: Sentence) -> str:
     """The same for every session of a project that names the same point."""
     return sha256("\n".join([_place(facts), *sorted(said.about)]).encode()).hexdigest()[:10]
 
@@ -190,7 +190,7 @@ def point_id(facts: SessionFacts, said: Said) -> str:
 def points_of(known: Sequence[SessionFacts], closed_at: Mapping[str, datetime]) -> list[OpenPoint]:
     """The open points of the sessions, the newest first. A later turn in the same project may say that one is done."""
     newest: dict[str, OpenPoint] = {}
-    reports: dict[tuple[str, str], list[tuple[SessionFacts, Said]]] = {}
+    reports: dict[tuple[str, str], list[tuple[SessionFacts, Sentence]]] = {}
     for facts in known:
         for said in facts.finished:
             for word in said.about:
@@ -206,8 +206,7 @@ def points_of(known: Sequence[SessionFacts], closed_at: Mapping[str, datetime]) 
                 for word in said.about
                 for one, report in reports.get((_place(facts), word), ())
             )
-            info = facts.info
-            newest[id] = OpenPoint(
-                id, said.text, info.session_id, info.agent_id, info.agent, info.project, said.ts, is_closed
+            newest[id] = answer_of(
+                OpenPoint, facts.info, point=id, text=said.text, said_at=said.ts, is_closed=is_closed
             )
     return sorted(newest.values(), key=lambda point: point.said_at, reverse=True)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from palaver.model.answers import answer_of
 from palaver.model.library import tool_facts
 from palaver.model.messages import Role
 from palaver.model.people import Caller, program_of
@@ -20,13 +21,11 @@ from palaver.operations.sessions.owners import recording_owner, v1_route
 from palaver.operations.sessions.private import TurnText, kept_in
 from palaver.operations.sessions.recording import append, take_back
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import followed_files, sessions
+from palaver.store.sessions import sessions
 from palaver.store.workspaces import Workspace
 
 MOST_TURNS = 1_000
 MOST_REMOVED = 10_000
-FEW_IDS = 50
-"""Up to this number, each turn id is looked up by itself. For more, all ids of the session are read."""
 
 
 class ToolRequest(Request):
@@ -88,12 +87,11 @@ async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns)
     owner = await recording_owner(workspace, caller, request.agent, request.program, project, request.session)
     at = now()
     turns = [
-        Turn(
-            id=one.id,
+        answer_of(
+            Turn,
+            one,
             session_id=request.session,
             agent_id=owner.id,
-            role=one.role,
-            content=one.content,
             ts=parse(one.ts),
             recorded_at=at,
             project=one.project.strip() if one.project else None,
@@ -142,12 +140,7 @@ async def _recorded(
         if with_texts:
             found = {id: sessions.find_turn(read, owner, session_id, id) for id in ids}
             return {id: turn.content for id, turn in found.items() if turn}, after
-        known = (
-            followed_files.known(read, owner, session_id, ids)
-            if len(ids) <= FEW_IDS
-            else followed_files.turn_ids(read, owner, session_id)
-        )
-        return dict.fromkeys(known & ids, ""), after
+        return dict.fromkeys(sessions.known_turns(read, owner, session_id, ids), ""), after
 
     def read_on(start: int) -> dict[str, str]:
         lines = workspace.transcripts.lines(transcript, start)

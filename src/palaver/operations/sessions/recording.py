@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Annotated
 
 from palaver.errors import PalaverError, Refused, Unavailable
-from palaver.model.answers import OmitsDefaults
+from palaver.model.answers import OmitsDefaults, answer_of
 from palaver.model.ids import new_id
 from palaver.model.messages import Role
 from palaver.model.people import Caller
@@ -81,12 +81,10 @@ class RecordedTurn(TurnAnswer):
 
 
 def recorded_turn(turn: Turn) -> RecordedTurn:
-    return RecordedTurn(turn.id, turn.session_id, turn.agent_id, turn.role, turn.content, turn.ts, turn.project)
+    return answer_of(RecordedTurn, turn)
 
 
-@operation(
-    v1_route("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201),
-)
+@operation(v1_route("POST", "/api/v1/agents/{agent}/sessions/{session:any}/messages", status=201))
 async def record_turn(workspace: Workspace, caller: Caller, request: RecordTurn) -> RecordedTurn:
     """Record a turn of a session. It is written to the transcript on disk first, then indexed for search."""
     owner = await recording_owner(workspace, caller, request.agent)
@@ -136,10 +134,7 @@ async def record(workspace: Workspace, owner: Owner, session_id: str, request: R
         file = workspace.transcripts.of(owner, session_id).path.name
         try:
             known, after = await workspace.read(
-                lambda read: (
-                    sessions.find_turn(read, owner, session_id, turn_id),
-                    sessions.mark(read, owner.id, file),
-                )
+                lambda read: (sessions.find_turn(read, owner, session_id, turn_id), sessions.mark(read, owner.id, file))
             )
         except Exception:  # the turn is then written twice; readers take the first
             known = None
@@ -151,17 +146,10 @@ async def record(workspace: Workspace, owner: Owner, session_id: str, request: R
 
 
 def _turn_of(owner: Owner, session_id: str, request: Recorded) -> Turn:
-    at = now()
-    return Turn(
-        id=request.id or new_id(),
-        session_id=session_id,
-        agent_id=owner.id,
-        role=request.role,
-        content=request.content,
-        ts=parse(request.ts) if request.ts else at,
-        recorded_at=at,
-        project=request.project.strip() if request.project else None,
-    )
+    at, id = now(), request.id or new_id()
+    ts = parse(request.ts) if request.ts else at
+    project = request.project.strip() if request.project else None
+    return Turn(id, session_id, owner.id, request.role, request.content, ts, at, project)
 
 
 async def append(

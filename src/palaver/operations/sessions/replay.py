@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
 from palaver.errors import NotFound, Refused
-from palaver.model.answers import OmitsDefaults
+from palaver.model.answers import OmitsDefaults, answer_of
 from palaver.model.library import Branch
-from palaver.model.people import Caller
+from palaver.model.people import Caller, program_of
 from palaver.model.requests import Id, Request, clamp
 from palaver.model.sessions import Owner
 from palaver.operations.operation import Route, operation
 from palaver.operations.sessions.owners import must_be_indexed, readable_owner, v1_route
-from palaver.operations.sessions.resume import Resume, resume_of
 from palaver.operations.sessions.sessions import OneSession
 from palaver.operations.sessions.steps import (
     Kind,
@@ -31,6 +31,7 @@ from palaver.operations.sessions.steps import (
     totals_of,
 )
 from palaver.store.engines.database import Reader
+from palaver.store.library.archive import branches_of
 from palaver.store.sessions import outlines, sessions, sharing
 from palaver.store.sessions.outlines import OutlineTurn, RelatedSession, StoredSession
 from palaver.store.workspaces import Workspace
@@ -40,7 +41,10 @@ LONGEST_OUTPUT = 3_000
 """Longer texts are cut, unless the whole step is asked for."""
 
 
-class Page(Request):
+UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+
+class StepsRequest(Request):
     after: Annotated[int, clamp(0, 2**31)] = 0
     """Number of steps to skip."""
     limit: Annotated[int, clamp(1, 500)] = 100
@@ -55,11 +59,11 @@ class Page(Request):
     """Whether to give long texts whole. Then `limit` is 1."""
 
 
-class SessionStepsRequest(OneSession, Page):
+class SessionStepsRequest(OneSession, StepsRequest):
     pass
 
 
-class ConversationStepsRequest(Page):
+class ConversationStepsRequest(StepsRequest):
     conversation_id: Id
     """Id of the conversation."""
 
@@ -115,6 +119,15 @@ class Subagent:
 
 
 @dataclass(frozen=True, slots=True)
+class Resume:
+    """A command for a terminal, or an address for a browser."""
+
+    program: str
+    command: str | None = None
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outline:
     totals: Totals
     places: Places
@@ -157,10 +170,9 @@ async def list_session_steps(workspace: Workspace, caller: Caller, request: Sess
         below = [one for one in below if reach.includes(owner.id, sessions.project_of(read, owner.id, one.id))]
         above = outlines.session(read, owner, found.parent) if found.parent and request.outline else None
         above = above if above and reach.includes(owner.id, above.project) else None
-        parent = RelatedSession(found.parent, above.title, above.created_at) if found.parent and above else None
         steps = _steps(workspace, read, found)
         resume = resume_of(found.program or owner.program or owner.slug, request.session)
-        return _page(read, request, found, steps, branches, below, parent, resume)
+        return _page(read, request, _Replayed(found, steps, branches, below, above, resume))
 
     return await workspace.read(show)
 
@@ -182,13 +194,12 @@ def _conversation_steps(workspace: Workspace, read: Reader, request: Conversatio
     if found is None:
         raise NotFound("conversation", id, "List the archive to see what is there.")
     needs_more = request.outline or request.branch
-    branches = outlines.branches(read, found.document_id) if needs_more else ()
+    branches = branches_of(read, found.document_id) if needs_more else ()
     below = outlines.conversations_below(read, id) if request.outline else []
     above = outlines.conversation(read, found.parent) if found.parent and request.outline else None
-    parent = RelatedSession(found.parent, above.title, above.created_at) if found.parent and above else None
     origin, _, own_id = id.partition(":")
     steps = _steps(workspace, read, found)
-    return _page(read, request, found, steps, branches, below, parent, resume_of(origin, own_id))
+    return _page(read, request, _Replayed(found, steps, branches, below, above, resume_of(origin, own_id)))
 
 
 def _steps(workspace: Workspace, read: Reader, session: StoredSession) -> list[Step]:
@@ -196,17 +207,21 @@ def _steps(workspace: Workspace, read: Reader, session: StoredSession) -> list[S
     return found
 
 
-def _page(
-    read: Reader,
-    request: Page,
-    session: StoredSession,
-    main: list[Step],
-    branches: Sequence[Branch],
-    below: list[RelatedSession],
-    parent: RelatedSession | None,
-    resume: Resume | None,
-) -> Steps:
-    steps = main
+@dataclass(frozen=True, slots=True)
+class _Replayed:
+    """A session to show: its steps, what was taken back or answered again, and the sessions around it."""
+
+    session: StoredSession
+    steps: list[Step]
+    branches: Sequence[Branch]
+    below: list[RelatedSession]
+    above: StoredSession | None
+    resume: Resume | None
+
+
+def _page(read: Reader, request: StepsRequest, replayed: _Replayed) -> Steps:
+    session, branches = replayed.session, replayed.branches
+    steps = main = replayed.steps
     if request.branch:
         if request.branch > len(branches):
             raise Refused(f"branch: there are {len(branches)} branches.")
@@ -228,9 +243,10 @@ def _page(
     outline = None
     if request.outline:
         places = places_in(main)
-        outline = Outline(
-            totals_of(main, places), places, _branches(main, branches), _subagents(main, below), parent, resume
-        )
+        above, subagents = replayed.above, _subagents(main, replayed.below)
+        parent = RelatedSession(session.parent, above.title, above.created_at) if session.parent and above else None
+        around = _branches(main, branches), subagents, parent, replayed.resume
+        outline = Outline(totals_of(main, places), places, *around)
     title = session.title
     if not title or title.startswith("[tool "):  # a session may begin with a tool call
         asked = next((step.turn.start for step in main if step.kind == "question"), "")
@@ -255,11 +271,10 @@ def _shown(number: int, step: Step, texts: dict[int, str], *, is_whole: bool, is
         call = call_text(texts.get(turn.position, turn.start))
         output = texts.get(result.position, "") if result else ""
         text, length = _cut(output, LONGEST_OUTPUT, is_whole)
-        return ShownStep(
-            number, turn.id, "call", text, length, turn.ts, step.seconds, step.tool, call.brief, call.arguments,
-            call.path, call.diff, "open" if is_open else step.state, step.is_error, step.is_edit,
-            result.id if result else None,
-        )  # fmt: skip
+        state = "open" if is_open else step.state
+        about = {"brief": call.brief, "arguments": call.arguments, "path": call.path, "diff": call.diff, "state": state}
+        about |= {"result_id": result.id if result else None}
+        return answer_of(ShownStep, step, number=number, id=turn.id, text=text, length=length, ts=turn.ts, **about)
     longest = LONGEST_OUTPUT if step.kind == "output" else LONGEST_MESSAGE
     text, length = _cut(texts.get(turn.position, turn.start), longest, is_whole)
     return ShownStep(number, turn.id, step.kind, text, length, turn.ts, is_error=step.is_error)
@@ -310,3 +325,31 @@ def _subagents(main: Sequence[Step], below: list[RelatedSession]) -> list[Subage
         used |= {at} if at else set()
         found.append(Subagent(one.id, one.title, one.created_at, at))
     return found
+
+
+# How to go on with a session in the program it comes from
+
+_PROGRAMS: dict[str, tuple[str, re.Pattern[str], str]] = {
+    "claude-code": ("Claude Code", re.compile(UUID), "claude --resume {id}"),
+    "codex": ("Codex", re.compile(UUID), "codex resume {id}"),
+    "gemini-cli": ("Gemini CLI", re.compile(UUID), "gemini --resume {id}"),
+    "opencode": ("opencode", re.compile(r"ses_[0-9A-Za-z]{10,40}"), "opencode -s {id}"),
+    "copilot": ("GitHub Copilot CLI", re.compile(UUID), "copilot --resume={id}"),
+    "chatgpt": ("ChatGPT", re.compile(UUID), "https://chatgpt.com/c/{id}"),
+    "canonical-db": ("ChatGPT", re.compile(UUID), "https://chatgpt.com/c/{id}"),
+    "claude-ai": ("Claude", re.compile(UUID), "https://claude.ai/chat/{id}"),
+}
+"""By importer or agent: the name of the program, the form of its ids, and the command or address."""
+
+
+def resume_of(program: str, id: str) -> Resume | None:
+    """How to resume a session; None if the program cannot, or if its id has another form (as subagents have)."""
+    program = program_of(program)
+    known = _PROGRAMS.get(program)
+    if program == "codex":
+        id = id.partition("_")[0]  # a session may go on in a second file, whose id is longer
+    if known is None or not known[1].fullmatch(id):
+        return None
+    name, _, form = known
+    text = form.format(id=id)
+    return Resume(name, url=text) if text.startswith("https://") else Resume(name, command=text)

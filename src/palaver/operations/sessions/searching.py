@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from palaver.errors import PalaverError, Refused
-from palaver.model.answers import OmitsDefaults
+from palaver.model.answers import OmitsDefaults, answer_of
 from palaver.model.people import Caller
 from palaver.model.requests import Id, Line, NotBlank, Project, Query, Request, Time, clamp
 from palaver.model.search import FoundPassage, LeanItem
@@ -101,18 +101,14 @@ def find(
         if len(found) >= limit:
             break
     hits = [
-        ConversationHit(
-            id=t.id,
-            session_id=t.session_id,
-            agent_id=asked or t.agent_id,
-            role=t.role,
-            content=t.content,
-            ts=t.ts,
-            snippet=excerpt(t.content, wanted, length=20),
-            agent=t.agent_id,
-            project=t.project,
+        answer_of(
+            ConversationHit,
+            turn,
+            agent_id=asked or turn.agent_id,
+            agent=turn.agent_id,
+            snippet=excerpt(turn.content, wanted, length=20),
         )
-        for t in found
+        for turn in found
     ]
     if not hits:
         why = hints.nothing_found("No turn has all of these words", filters, "Try fewer words or another spelling.")
@@ -134,9 +130,7 @@ def _find(
     return find(read, request.query, request.limit, asked, wanted, filters)
 
 
-@operation(
-    v1_route("POST", "/api/v1/conversations/search", show=_html),
-)
+@operation(v1_route("POST", "/api/v1/conversations/search", show=_html))
 def search_conversations(read: SearchReader, caller: Caller, request: SearchConversations) -> ConversationHits:
     """Search the sessions of one agent by keywords, best match first. An agent searches its own: those of its program,
     in all projects, its project first."""
@@ -151,9 +145,7 @@ def search_conversations(read: SearchReader, caller: Caller, request: SearchConv
     return _find(read, request, scopes, request.agent_id)
 
 
-@operation(
-    v1_route("POST", "/api/v1/conversations/search/all", show=_html),
-)
+@operation(v1_route("POST", "/api/v1/conversations/search/all", show=_html))
 def search_all_conversations(read: SearchReader, caller: Caller, request: SearchAllConversations) -> ConversationHits:
     """Search the sessions of all agents in the workspace. An agent searches those that it may read."""
     must_be_indexed(read)

@@ -16,7 +16,7 @@ from palaver.errors import Conflict, Timeout
 from palaver.model.sessions import Owner, Turn
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
-from palaver.store.sessions import followed_files, sessions
+from palaver.store.sessions import sessions
 from palaver.store.sessions.sessions import SessionInfo
 from palaver.store.sessions.transcripts import Line as TranscriptLine
 from palaver.store.sessions.transcripts import Transcript
@@ -45,7 +45,8 @@ async def catch_up(workspace: Workspace, transcript: Transcript) -> int:
         if transcript.size < start:  # the file was cut short: indexed turns stay, and the rest is read again
             start = await workspace.change(lambda change: sessions.reset_mark(change, owner, file))
         before = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
-        lines = await asyncio.to_thread(_some_lines, workspace, transcript, start)
+        coming = islice(workspace.transcripts.lines(transcript, start), INDEXED_AT_ONCE)
+        lines = await asyncio.to_thread(list[TranscriptLine], coming)
         if not lines or lines[-1].end == start:  # nothing more can be read
             return done
         turns = [line.turn for line in lines if line.turn]
@@ -53,10 +54,6 @@ async def catch_up(workspace: Workspace, transcript: Transcript) -> int:
         if await _retry(workspace, step):
             is_gone = await _forget_deleted(workspace, transcript, {turn.session_id for turn in turns}, before)
             done += 0 if is_gone else len(turns)
-
-
-def _some_lines(workspace: Workspace, transcript: Transcript, start: int) -> list[TranscriptLine]:
-    return list(islice(workspace.transcripts.lines(transcript, start), INDEXED_AT_ONCE))
 
 
 async def _retry(workspace: Workspace, step: Callable[[Change], T]) -> T:
@@ -125,7 +122,7 @@ async def _finish_taking_back(workspace: Workspace, owner: Owner) -> None:
     for session_id, turn_id in await asyncio.to_thread(workspace.transcripts.taken_back, owner):
         ids.setdefault(session_id, set()).add(turn_id)
     for session_id, taken in ids.items():
-        if left := await workspace.read(partial(followed_files.known, owner=owner, session_id=session_id, ids=taken)):
+        if left := await workspace.read(partial(sessions.known_turns, owner=owner, session_id=session_id, ids=taken)):
             recorded = await asyncio.to_thread(
                 workspace.transcripts.turn_ids, workspace.transcripts.of(owner, session_id)
             )
@@ -271,7 +268,7 @@ def some_of(places: list[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _TranscriptPiece:
     """Some turns of a transcript, with the ids of all turns that were read so far or are to be kept."""
 
     transcript: Transcript
@@ -286,7 +283,7 @@ class _Piece:
 
 def _pieces(
     workspace: Workspace, transcripts: list[Transcript], keep: dict[tuple[str, str], set[str]]
-) -> Iterator[_Piece]:
+) -> Iterator[_TranscriptPiece]:
     for transcript in transcripts:
         workspace.transcripts.close_torn_line(transcript)
         stones = workspace.transcripts.tombstones(transcript.owner)
@@ -307,12 +304,12 @@ def _pieces(
             if is_last:
                 for session_id, known in ids.items():
                     known |= keep.get((transcript.owner.id, session_id), set())
-            yield _Piece(transcript, turns, start, end, is_last, ids, stones, unreadable)
+            yield _TranscriptPiece(transcript, turns, start, end, is_last, ids, stones, unreadable)
 
 
-def _next_pieces(pieces: Iterator[_Piece]) -> list[_Piece]:
+def _next_pieces(pieces: Iterator[_TranscriptPiece]) -> list[_TranscriptPiece]:
     """Enough pieces for one change, but not so large that other writers wait."""
-    found: list[_Piece] = []
+    found: list[_TranscriptPiece] = []
     while sum(len(piece.turns) for piece in found) < REINDEXED_AT_ONCE and len(found) < REINDEXED_AT_ONCE:
         piece = next(pieces, None)
         if piece is None:
@@ -321,18 +318,14 @@ def _next_pieces(pieces: Iterator[_Piece]) -> list[_Piece]:
     return found
 
 
-def _put_pieces(change: Change, workspace: Workspace, pieces: list[_Piece]) -> None:
+def _put_pieces(change: Change, workspace: Workspace, pieces: list[_TranscriptPiece]) -> None:
     change.room = inf  # index rows that follow later would make turns disappear in between
     for piece in pieces:
         transcript = piece.transcript
         sessions.put(change, transcript.owner, piece.turns, rewrite=True)
         if piece.is_last:
-            tail = partial(_turns_after, workspace, transcript, piece.end)
+            tail = (line.turn for line in workspace.transcripts.lines(transcript, piece.end) if line.turn)
             sessions.finish_rebuild(change, transcript.owner, transcript.path.name, piece.ids, piece.end, tail)
-
-
-def _turns_after(workspace: Workspace, transcript: Transcript, end: int) -> Iterator[Turn]:
-    return (line.turn for line in workspace.transcripts.lines(transcript, end) if line.turn)
 
 
 async def _orphans(workspace: Workspace, *, restore: bool = True) -> list[tuple[Transcript, SessionInfo]]:
@@ -399,7 +392,7 @@ def _compare(read: Reader, transcript: Transcript, lines: list[TranscriptLine]) 
             wanted.setdefault(line.turn.session_id, {}).setdefault(line.turn.id, (line.turn.role, line.turn.content))
     missing = extra = different = 0
     for session_id, turns in wanted.items():
-        have = sessions.indexed(read, transcript.owner, session_id)
+        have = {one.id: (one.role, one.content) for one in sessions.turns_of(read, transcript.owner, session_id)}
         missing += len(turns.keys() - have.keys())
         extra += len(have.keys() - turns.keys())
         different += sum(have[id] != turns[id] for id in turns.keys() & have.keys())

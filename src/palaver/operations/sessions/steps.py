@@ -154,7 +154,7 @@ def call_text(text: str) -> CallText:
     found = CALL.match(text)
     tool, rest = (found[1], text[found.end() :]) if found else ("", text)
     given = parse_arguments(rest)
-    path = next((value for key in _PATH_KEYS if isinstance(value := given.get(key), str)), None)
+    path = _text_of(given, _PATH_KEYS)
     diff = _diff(tool, given, rest)
     if diff is not None and path is None:
         named = _PATCHED_FILE.search(rest if "\n" in rest else diff) or _PATCHED_FILE.search(diff)
@@ -172,6 +172,11 @@ def parse_arguments(text: str) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {key: _unescaped(words) if words or not bare else bare for key, words, bare in _PAIR.findall(text)}
     return found if isinstance(found, dict) else {}
+
+
+def _text_of(given: dict[str, Any], keys: Iterable[str]) -> str | None:
+    """The first text under one of these keys, which differ from program to program."""
+    return next((value for key in keys if isinstance(value := given.get(key), str)), None)
 
 
 def _unescaped(text: str) -> str:
@@ -233,10 +238,10 @@ def _patch_lines(text: str) -> str:
 def _replaced(given: dict[str, Any]) -> str | None:
     """The change of one edit as a diff without a header."""
     for old_key, new_key in _OLD_AND_NEW:
-        old, new = given.get(old_key), given.get(new_key)
-        if isinstance(old, str) or isinstance(new, str):
-            return _compared(old if isinstance(old, str) else "", new if isinstance(new, str) else "")
-    whole = next((value for key in _WHOLE_KEYS if isinstance(value := given.get(key), str)), None)
+        old, new = _text_of(given, [old_key]), _text_of(given, [new_key])
+        if old is not None or new is not None:
+            return _compared(old or "", new or "")
+    whole = _text_of(given, _WHOLE_KEYS)
     return "\n".join(f"+{line}" for line in whole.splitlines()) if whole is not None else None
 
 

@@ -21,40 +21,41 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
 from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
-from palaver.importers import BYTE_ORDER_MARK, LONGEST_ID, ReadProgress, Said, Unreadable
+from palaver.importers import BYTE_ORDER_MARK, ReadProgress
 from palaver.importers.coding_agents.session_files import SessionFiles
-from palaver.importers.files.sqlite_file import Changed, Locked
 from palaver.importers.registry import CHATS, WholeSessions
 from palaver.model.people import program_of
 from palaver.model.privacy import PrivacyRules
-from palaver.model.sessions import Mark, session_path
+from palaver.model.sessions import Mark
 from palaver.operations.sessions.merge import MergedTurns
 from palaver.operations.sessions.watched_file import (
     WRITE_AHEAD_LOG,
+    FilePiece,
     FileState,
-    TurnBatch,
+    ReadOptions,
+    TurnsToMerge,
     WatchedFile,
-    WholeSession,
-    digest_of,
+    encoded,
+    facts_of,
     files_below,
     find_superseded,
     has_session_name,
+    line_pieces,
     open_file,
-    read_sessions,
-    read_turns,
+    session_of,
     state_of,
+    whole_pieces,
 )
-from palaver.text.tool_output import CHOICES, ToolOutput
+from palaver.text.tool_output import ToolOutput
 
 log = logging.getLogger("palaver")
 
@@ -114,27 +115,11 @@ class TurnStore(Protocol):
     async def keep_mark(self, mark: Mark, instead_of: str | None) -> None:
         """Store a mark. `instead_of` is the previous name of the file."""
 
-    async def merge(self, agent: str, session: SessionTurns) -> MergedTurns:
+    async def merge(self, agent: str, session: TurnsToMerge) -> MergedTurns:
         """Record turns, each once. The agent is registered if it is new."""
 
-    async def removed_turns(self, agent: str, session: SessionTurns) -> set[str] | None:
+    async def removed_turns(self, agent: str, session: TurnsToMerge) -> set[str] | None:
         """The ids of turns that were removed because they were rewound; None if they are not known here."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionTurns:
-    """Turns of a session to record, and ids of turns to remove."""
-
-    session_id: str
-    said: list[Said]
-    written: datetime
-    """The time for turns that have none."""
-    project: str | None = None
-    program: str | None = None
-    """The program it was said in. With it, the session is its agent's in the project; else the named agent's."""
-    removed: frozenset[str] = frozenset()
-    replace: bool = False
-    """Whether a turn replaces a recorded one that has its id and another text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,36 +148,29 @@ class _FileClosed(Exception):
     """A file cannot be read, or not to its end."""
 
 
+@dataclass(slots=True)
 class Watch:
     """Reads the files in some places into a store of turns."""
 
-    def __init__(
-        self,
-        store: TurnStore,
-        places: Iterable[Path],
-        agent: str | None = None,
-        tool_output: ToolOutput = "short",
-        progress: Callable[[WatchCounts], None] = lambda counts: None,
-        *,
-        rules: PrivacyRules = EVERYTHING,
-        is_gentle: bool = False,
-    ) -> None:
-        """`is_gentle`: requests are answered in the same process, and must not wait for long."""
-        self._rules = rules
-        self.counts = WatchCounts()
-        self._is_gentle = is_gentle
-        self._store = store
-        self._agent = agent
-        self._tool_output: ToolOutput = tool_output
-        self._progress = progress
-        self._places = [Path(os.path.realpath(place)) for place in places]
-        self._marks: dict[str, Mark] = {}
-        self._paths: dict[str, str] = {}
-        """The path of each marked file, by device and inode."""
-        self._seen: dict[Path, FileState] = {}
-        self._links: set[Path] = set()
-        self._not_before: dict[Path, float] = {}
-        """When a file that is read as a whole may be read again, by the clock of the event loop."""
+    store: TurnStore
+    places: Sequence[Path]
+    agent: str | None = None
+    tool_output: ToolOutput = "short"
+    progress: Callable[[WatchCounts], None] = lambda counts: None
+    rules: PrivacyRules = EVERYTHING
+    is_gentle: bool = False
+    """Requests are answered in the same process, and must not wait for long."""
+    counts: WatchCounts = field(default_factory=WatchCounts)
+    _marks: dict[str, Mark] = field(default_factory=dict)
+    _paths: dict[str, str] = field(default_factory=dict)
+    """The path of each marked file, by device and inode."""
+    _seen: dict[Path, FileState] = field(default_factory=dict)
+    _links: set[Path] = field(default_factory=set)
+    _not_before: dict[Path, float] = field(default_factory=dict)
+    """When a file that is read as a whole may be read again, by the clock of the event loop."""
+
+    def __post_init__(self) -> None:
+        self.places = [Path(os.path.realpath(place)) for place in self.places]
 
     async def read_all(self, *, retry: bool = False, only_files: bool = False) -> WatchCounts:
         """Read all files, the oldest first. With `retry`, turns that cannot be stored now are read again later.
@@ -201,7 +179,7 @@ class Watch:
         """
         paths = await asyncio.to_thread(self._find_changed)
         keys = [os.fsencode(path).decode("utf-8", "backslashreplace") for path in paths] if only_files else None
-        self._marks = await self._store.open(keys)
+        self._marks = await self.store.open(keys)
         self._paths = {mark.place: mark.path for mark in self._marks.values() if mark.place}
         self.counts.of = len(paths)
         left = iter(paths)
@@ -210,9 +188,9 @@ class Watch:
             for path in left:
                 await (self._read_or_retry(path) if retry else self._read_file(path))
                 self.counts.done += 1
-                self._progress(self.counts)
+                self.progress(self.counts)
 
-        tasks = [asyncio.create_task(work()) for _ in range(1 if self._is_gentle else FILES_AT_ONCE)]
+        tasks = [asyncio.create_task(work()) for _ in range(1 if self.is_gentle else FILES_AT_ONCE)]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -258,18 +236,18 @@ class Watch:
         """The files that have changed at these paths, the oldest first. None means all folders."""
         given = {path and path.with_name(path.name.removesuffix(WRITE_AHEAD_LOG)) for path in paths}
         found: dict[Path, FileState] = {}
-        for path in files_below(self._places if None in given else {path for path in given if path}):
-            is_below = has_session_name(path) and any(place in path.parents for place in self._places)
+        for path in files_below(self.places if None in given else {path for path in given if path}):
+            is_below = has_session_name(path) and any(place in path.parents for place in self.places)
             if is_below and self._is_link(path):
                 continue
-            if (is_below or path in self._places) and (state := state_of(path)):
+            if (is_below or path in self.places) and (state := state_of(path)):
                 found[path] = state
         return sorted((p for p in found if found[p] != self._seen.get(p)), key=lambda p: (found[p][2], p))
 
     def _is_link(self, path: Path) -> bool:
         """Whether a path below a place is a link or leads through one. Those that lead out are reported once."""
         target = Path(os.path.realpath(path))
-        if target != path and path not in self._links and not any(place in target.parents for place in self._places):
+        if target != path and path not in self._links and not any(place in target.parents for place in self.places):
             self._links.add(path)
             self.counts.skipped_files[LINK] += 1
         return target != path
@@ -313,8 +291,8 @@ class Watch:
 
     def _roots(self, is_deep: bool) -> dict[Path, tuple[int, int]]:
         """The folders to listen at, with device and inode. For a single file it is its folder: it may be replaced."""
-        folders = {place for place in self._places if place.is_dir()}
-        wanted = folders if is_deep else {place.parent for place in self._places if place.is_file()}
+        folders = {place for place in self.places if place.is_dir()}
+        wanted = folders if is_deep else {place.parent for place in self.places if place.is_file()}
         roots = {}
         for folder in wanted:
             try:
@@ -342,10 +320,7 @@ class Watch:
                 self.counts.skipped_files[UNKNOWN] += 1
         new: list[NewTurns] = []
         try:
-            if isinstance(source, SessionFiles):
-                new = await self._record_lines(file, source, before)
-            elif source is not None:
-                new = await self._record_whole(file, source, before)
+            new = await self._record(file, source, before) if source else []
         except _FileClosed:
             self.counts.skipped_files[CLOSED] += 1
         except OSError as problem:
@@ -364,145 +339,86 @@ class Watch:
         there = state_of(Path(earlier.path))
         return earlier if there is None or there[0] != file.place else None
 
-    async def _record_lines(self, file: WatchedFile, source: SessionFiles, before: Mark | None) -> list[NewTurns]:
-        """Record the turns after the mark of a file that only grows."""
+    async def _record(self, file: WatchedFile, source: Source, before: Mark | None) -> list[NewTurns]:
+        """Record the turns of a file that are new, changed or gone since its mark."""
         self.counts.files += 1
-        reader = source.reader
-        progress = _progress_of(before) if before else None
-        if before and before.path == file.key and before.bytes == file.size and progress and not progress.is_forked:
-            return []
-        start = before.bytes if before and progress and not file.is_compressed else 0
-        if progress is None or file.is_compressed:
-            progress = reader.begin(file.path)
-        progress.tool_output = self._tool_output
-        agent, program = self._agent_and_program(source)
-        written = datetime.fromtimestamp(file.changed / 1e9, UTC)
-        count, session_id = 0, ""
-        last: TurnBatch | None = None
-        batches = read_turns(file, reader, progress, start, self._rules)
-        coming = asyncio.create_task(asyncio.to_thread(_next, batches))
-        while batch := await coming:
-            coming = asyncio.create_task(asyncio.to_thread(_next, batches))  # read on while these are written
-            if batch.said:
-                session_id = session_id or batch.progress.session_id or Path(file.key).stem[:LONGEST_ID]
-                turns = SessionTurns(session_id, batch.said, written, batch.progress.project, program)
-                count += await self._merge(agent, turns)
-            self.counts.skipped_lines += batch.skipped
-            await self._move_mark(file, source.name, batch, before)
-            self._progress(self.counts)
-            last = batch
-        if last and last.progress.is_forked and not last.progress.is_private:  # compare the session with the whole file
-            session_id = session_id or last.progress.session_id or Path(file.key).stem[:LONGEST_ID]
-            turns = SessionTurns(session_id, [], written, last.progress.project, program)
-            removed = await self._store.removed_turns(agent, turns)
-            gone, returned = await asyncio.to_thread(find_superseded, file, reader, removed, last.progress.tool_output)
-            count += await self._merge(agent, replace(turns, said=returned, removed=frozenset(gone)))
-            checked = replace(last, progress=replace(last.progress, is_forked=False))
-            await self._move_mark(file, source.name, checked, before)
-        return self._report(agent, session_id, count)
-
-    async def _record_whole(self, file: WatchedFile, source: WholeSessions, before: Mark | None) -> list[NewTurns]:
-        """Record the turns of a file that is written again as a whole: those that are new, changed or gone."""
-        self.counts.files += 1
-        facts = _facts_of(before)
-        state = list(file.state)
-        if facts.get("state") == state:
-            return []
-        since = facts.get("since", 0)
-        agent, program = self._agent_and_program(source)
-        began = asyncio.get_running_loop().time()
-        written = datetime.fromtimestamp(file.changed / 1e9, UTC)
-        try:
-            latest = await asyncio.to_thread(source.last_change, file.item)
-            sessions, skipped = await asyncio.to_thread(
-                read_sessions, file, source, self._tool_output, since, self._rules
-            )
-        except (Changed, Locked):
-            raise Unavailable("another program is writing it") from None
-        except (Unreadable, OSError) as problem:
-            raise _FileClosed from problem
-        now = asyncio.get_running_loop().time()
-        self._not_before[file.path] = now + REST_FACTOR * (now - began)
-        self.counts.skipped_lines += skipped
-        read: dict[str, dict[str, WholeSession]] = {self._tool_output: sessions}
-        new: list[NewTurns] = []
-        for id, session in sessions.items():
-            known = _facts_of(self._marks.get(session_path(file.key, id)))
-            kept = known.get("tool_output", self._tool_output)
-            if kept not in read and kept in CHOICES:  # a session keeps the choice that it began with
-                read[kept], _ = await asyncio.to_thread(read_sessions, file, source, kept, since, self._rules)
-            session = read.get(kept, sessions).get(id, session)
-            turns = {said.id: digest_of(said) for said in session.said}
-            recorded = known.get("turns", {})
-            said = [one for one in session.said if recorded.get(one.id) != turns[one.id]]
-            gone = frozenset(recorded.keys() - turns.keys())
-            if said or gone:
-                turns_now = SessionTurns(id, said, written, session.project, program, gone, replace=True)
-                count = await self._merge(agent, turns_now)
-                facts_now = {"turns": turns, "tool_output": kept}
-                await self._keep(file.mark_of_session(source.name, id, orjson.dumps(facts_now).decode()))
-                new += self._report(agent, id, count)
-        mark = file.mark(source.name, file.size, orjson.dumps({"state": state, "since": latest}).decode())
-        await self._keep(mark)
+        program = program_of(source.name)
+        agent = self.agent or program
+        options = ReadOptions(self.tool_output, self.rules, None if self.agent else program)
+        progress = None
+        if isinstance(source, SessionFiles):
+            known = _progress_of(before) if before else None
+            is_read = before and before.path == file.key and before.bytes == file.size
+            if is_read and known and not known.is_forked:
+                return []
+            start = before.bytes if before and known and not file.is_compressed else 0
+            progress = source.reader.begin(file.path) if known is None or file.is_compressed else known
+            progress.tool_output = self.tool_output
+            pieces = line_pieces(file, source, progress, start, options)
+        else:
+            facts = facts_of(before)
+            if facts.get("state") == list(file.state):
+                return []
+            pieces = whole_pieces(file, source, facts.get("since", 0), self._marks, options)
+        renamed = before.path if before and progress and before.path != file.key else None
+        counts: Counter[str] = Counter()
+        clock = asyncio.get_running_loop().time
+        began: float | None = clock()
+        coming = asyncio.create_task(asyncio.to_thread(_next, pieces))
+        while piece := await coming:
+            if progress is None and began is not None:
+                self._not_before[file.path] = clock() + REST_FACTOR * (clock() - began)
+                began = None
+            coming = asyncio.create_task(asyncio.to_thread(_next, pieces))  # read on while these are written
+            if piece.turns:
+                counts[piece.turns.session_id] += await self._merge(agent, piece.turns)
+            self.counts.skipped_lines += piece.skipped
+            await self._keep(piece.mark, renamed)
+            self.progress(self.counts)
+        if isinstance(source, SessionFiles) and progress and progress.is_forked and not progress.is_private:
+            session_id = next(iter(counts), "") or session_of(file, progress)
+            turns = TurnsToMerge(session_id, [], file.written, progress.project, options.program)
+            removed = await self.store.removed_turns(agent, turns)
+            gone, returned = await asyncio.to_thread(find_superseded, file, source.reader, removed, self.tool_output)
+            counts[session_id] += await self._merge(agent, replace(turns, said=returned, removed=frozenset(gone)))
+            end = self._marks[file.key].bytes
+            await self._keep(file.mark(source.name, end, encoded(replace(progress, is_forked=False))), renamed)
+        new = [NewTurns(agent, session_id, count) for session_id, count in counts.items() if count]
+        self.counts.sessions |= {(one.agent, one.session_id) for one in new}
         return new
 
-    def _agent_and_program(self, source: Source) -> tuple[str, str | None]:
-        """The agent that was asked for, or the program, which has an agent in each project."""
-        program = program_of(source.name)
-        return (self._agent, None) if self._agent else (program, program)
-
-    async def _merge(self, agent: str, turns: SessionTurns) -> int:
+    async def _merge(self, agent: str, turns: TurnsToMerge) -> int:
         """Record turns. Returns the number of turns that are new or changed."""
         if not turns.said and not turns.removed:
             return 0
-        most = GENTLE_TURNS_AT_ONCE if self._is_gentle else TURNS_AT_ONCE
+        most = GENTLE_TURNS_AT_ONCE if self.is_gentle else TURNS_AT_ONCE
         count = 0
         for start in range(0, len(turns.said) or 1, most):
             began = time.monotonic()
             part = replace(
                 turns, said=turns.said[start : start + most], removed=frozenset() if start else turns.removed
             )
-            merged = await self._store.merge(agent, part)
+            merged = await self.store.merge(agent, part)
             count += merged.added + merged.changed
             self.counts.turns += merged.added + merged.changed
-            if self._is_gentle and len(turns.said) > most:
+            if self.is_gentle and len(turns.said) > most:
                 await asyncio.sleep(GENTLE_PAUSE * (time.monotonic() - began))
         return count
-
-    def _report(self, agent: str, session_id: str, count: int) -> list[NewTurns]:
-        if not count:
-            return []
-        self.counts.sessions.add((agent, session_id))
-        return [NewTurns(agent, session_id, count)]
-
-    async def _move_mark(self, file: WatchedFile, name: str, batch: TurnBatch, before: Mark | None) -> None:
-        progress = replace(batch.progress, title=None, summaries={})  # a mark has no text of the session
-        mark = file.mark(name, batch.end, orjson.dumps(asdict(progress)).decode())
-        renamed = before.path if before and before.path != file.key else None
-        await self._keep(mark, renamed)
-        self._paths[file.place] = file.key
 
     async def _keep(self, mark: Mark, renamed: str | None = None) -> None:
         if mark == self._marks.get(mark.path):
             return
-        await self._store.keep_mark(mark, renamed)
+        await self.store.keep_mark(mark, renamed)
         if renamed:
             self._marks.pop(renamed, None)
         self._marks[mark.path] = mark
+        if mark.place:
+            self._paths[mark.place] = mark.path
 
 
 def _recognise(file: WatchedFile) -> Source | None:
     head = file.head.removeprefix(BYTE_ORDER_MARK)
     return next((source for source in SOURCES.values() if source.recognises(file.item, head)), None)
-
-
-def _facts_of(mark: Mark | None) -> dict[str, Any]:
-    """The facts in the mark of a file or session that is read as a whole; empty if another version wrote it."""
-    try:
-        found = orjson.loads(mark.reading) if mark else {}
-    except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _progress_of(mark: Mark) -> ReadProgress | None:
@@ -513,9 +429,11 @@ def _progress_of(mark: Mark) -> ReadProgress | None:
         return None
 
 
-def _next(batches: Iterator[TurnBatch]) -> TurnBatch | None:
+def _next(pieces: Iterator[FilePiece]) -> FilePiece | None:
     try:
-        return next(batches, None)
+        return next(pieces, None)
+    except PalaverError:
+        raise
     except Exception as problem:  # each codec has errors of its own
         raise _FileClosed from problem
 

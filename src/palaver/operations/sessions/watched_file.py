@@ -1,4 +1,4 @@
-"""A session file of a coding agent: how to know it again after a rename, and its turns in batches or as a whole."""
+"""A session file of a coding agent: how to know it again after a rename, and its turns in pieces."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ import io
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from palaver.importers import LineReader, ReadProgress, Said, Unreadable, masked_text
+import orjson
+
+from palaver.errors import Unavailable
+from palaver.importers import LONGEST_ID, LineReader, ReadProgress, Said, Unreadable, masked_text
+from palaver.importers.coding_agents.session_files import SessionFiles
 from palaver.importers.files import zstd
+from palaver.importers.files.sqlite_file import Changed, Locked
 from palaver.importers.item import Item, Skipped
 from palaver.importers.registry import CHATS, WholeSessions
+from palaver.model.library import Conversation
 from palaver.model.privacy import PrivacyRules
 from palaver.model.project_file import PRIVATE
 from palaver.model.projects import project_of
 from palaver.model.sessions import Mark, session_path
-from palaver.text.tool_output import ToolOutput
+from palaver.text.tool_output import CHOICES, ToolOutput
 
 SUFFIXES = (".jsonl", ".jsonl.zst")
 NAMES = [name for one in CHATS if isinstance(one, WholeSessions) for name in one.session_names]
@@ -59,6 +66,10 @@ class WatchedFile:
     @property
     def state(self) -> FileState:
         return self.place, self.size, self.changed
+
+    @property
+    def written(self) -> datetime:
+        return datetime.fromtimestamp(self.changed / 1e9, UTC)
 
     @property
     def is_compressed(self) -> bool:
@@ -152,23 +163,57 @@ def files_below(places: Iterable[Path]) -> Iterator[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnBatch:
-    """Some turns of a file, and the progress after them."""
+class TurnsToMerge:
+    """Turns of a session to record, and ids of turns to remove."""
 
+    session_id: str
     said: list[Said]
-    end: int
-    progress: ReadProgress
+    written: datetime
+    """The time for turns that have none."""
+    project: str | None = None
+    program: str | None = None
+    """The program it was said in. With it, the session is its agent's in the project; else the named agent's."""
+    removed: frozenset[str] = frozenset()
+    replace: bool = False
+    """Whether a turn replaces a recorded one that has its id and another text."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePiece:
+    """A part of a file: its turns, the mark to keep when they are recorded, and what was left out for which reason."""
+
+    turns: TurnsToMerge | None
+    mark: Mark
     skipped: Counter[str]
 
 
-def read_turns(
-    file: WatchedFile, reader: LineReader, progress: ReadProgress, start: int, rules: PrivacyRules
-) -> Iterator[TurnBatch]:
-    """Read a file from an offset on, in batches that fit into memory."""
-    progress.is_private = rules.why(progress.cwd) is not None
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    tool_output: ToolOutput
+    rules: PrivacyRules
+    program: str | None
+    """The program whose turns these are, unless an agent was named for them."""
+
+
+def line_pieces(
+    file: WatchedFile, source: SessionFiles, progress: ReadProgress, start: int, options: ReadOptions
+) -> Iterator[FilePiece]:
+    """Read a file that only grows from an offset on, in pieces that fit into memory. `progress` moves on with it."""
     said: list[Said] = []
     skipped: Counter[str] = Counter()
     begun = end = start
+    progress.is_private = options.rules.why(progress.cwd) is not None
+    session_id = ""
+
+    def piece(end: int) -> FilePiece:
+        nonlocal session_id
+        mark = file.mark(source.name, end, encoded(progress))
+        if not said:
+            return FilePiece(None, mark, skipped)
+        session_id = session_id or session_of(file, progress)
+        turns = TurnsToMerge(session_id, said, file.written, progress.project, options.program)
+        return FilePiece(turns, mark, skipped)
+
     for end, raw in file.lines(start):
         if raw is None:
             skipped[TOO_LONG] += 1
@@ -176,19 +221,28 @@ def read_turns(
             progress.lines += 1
             continue
         try:
-            said += reader.read_line(raw, progress)
+            said += source.reader.read_line(raw, progress)
         except Unreadable as problem:
             skipped[str(problem)] += 1
         if progress.project is None and progress.cwd:
             progress.project = project_of(progress.cwd)
-            progress.is_private = rules.why(progress.cwd) is not None
+            progress.is_private = options.rules.why(progress.cwd) is not None
         if progress.is_private and said:
             skipped[PRIVATE] += len(said)
             said = []
         if len(said) >= TURNS_AT_ONCE or end - begun >= BYTES_AT_ONCE:
-            yield TurnBatch(said, 0 if file.is_compressed else end, replace(progress), skipped)
+            yield piece(0 if file.is_compressed else end)
             said, skipped, begun = [], Counter(), end
-    yield TurnBatch(said, file.size if file.is_compressed else end, replace(progress), skipped)
+    yield piece(file.size if file.is_compressed else end)
+
+
+def session_of(file: WatchedFile, progress: ReadProgress) -> str:
+    return progress.session_id or Path(file.key).stem[:LONGEST_ID]
+
+
+def encoded(progress: ReadProgress) -> str:
+    """The progress as it is kept in a mark, without texts of the session."""
+    return orjson.dumps(asdict(replace(progress, title=None, summaries={}))).decode()
 
 
 def find_superseded(
@@ -221,32 +275,59 @@ def find_superseded(
 # Files that are read as a whole
 
 
-@dataclass(frozen=True, slots=True)
-class WholeSession:
-    """A session as it is in a file now."""
+def whole_pieces(
+    file: WatchedFile, source: WholeSessions, since: int, marks: Mapping[str, Mark], options: ReadOptions
+) -> Iterator[FilePiece]:
+    """Read a file that is written again as a whole: the turns of each session in it that are new, changed or gone."""
+    try:
+        latest = source.last_change(file.item)
+        sessions, skipped = _read_sessions(file, source, since, options.tool_output, options.rules)
+    except (Changed, Locked):
+        raise Unavailable("another program is writing it") from None
+    read = {options.tool_output: sessions}
+    for id, session in sessions.items():
+        known = facts_of(marks.get(session_path(file.key, id)))
+        kept = known.get("tool_output", options.tool_output)
+        if kept not in read and kept in CHOICES:  # a session keeps the choice that it began with
+            read[kept], _ = _read_sessions(file, source, since, kept, options.rules)
+        session = read.get(kept, sessions).get(id, session)
+        digests = {said.id: digest_of(said) for said in session.messages}
+        recorded = known.get("turns", {})
+        said = [one for one in session.messages if recorded.get(one.id) != digests[one.id]]
+        gone = frozenset(recorded.keys() - digests.keys())
+        if said or gone:
+            project = project_of(session.project) if session.project else None
+            turns = TurnsToMerge(id, said, file.written, project, options.program, gone, replace=True)
+            facts = orjson.dumps({"turns": digests, "tool_output": kept}).decode()
+            yield FilePiece(turns, file.mark_of_session(source.name, id, facts), Counter())
+    facts = orjson.dumps({"state": list(file.state), "since": latest}).decode()
+    yield FilePiece(None, file.mark(source.name, file.size, facts), skipped)
 
-    id: str
-    project: str | None
-    said: list[Said]
 
-
-def read_sessions(
-    file: WatchedFile, source: WholeSessions, tool_output: ToolOutput, since: int, rules: PrivacyRules
-) -> tuple[dict[str, WholeSession], Counter[str]]:
+def _read_sessions(
+    file: WatchedFile, source: WholeSessions, since: int, tool_output: ToolOutput, rules: PrivacyRules
+) -> tuple[dict[str, Conversation], Counter[str]]:
     """The sessions of a file by id, and the reasons for which parts were left out. Keys and tokens are masked."""
-    sessions: dict[str, WholeSession] = {}
+    sessions: dict[str, Conversation] = {}
     skipped: Counter[str] = Counter()
     for found in source.conversations(replace(file.item, tool_output=tool_output, since=since)):
         if isinstance(found, Skipped):
             skipped[found.why] += found.count
-            continue
-        if rules.why(found.project):
+        elif rules.why(found.project):
             skipped[PRIVATE] += len(found.messages)
-            continue
-        id = found.id.removeprefix(f"{source.name}:")
-        said = [replace(one, text=text) for one in found.messages if (text := masked_text(one.text))]
-        sessions[id] = WholeSession(id, project_of(found.project) if found.project else None, said)
+        else:
+            said = tuple(replace(one, text=text) for one in found.messages if (text := masked_text(one.text)))
+            sessions[found.id.removeprefix(f"{source.name}:")] = replace(found, messages=said)
     return sessions, skipped
+
+
+def facts_of(mark: Mark | None) -> dict[str, Any]:
+    """The facts in the mark of a file or session that is read as a whole; empty if another version wrote it."""
+    try:
+        found = orjson.loads(mark.reading) if mark else {}
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def digest_of(said: Said) -> str:

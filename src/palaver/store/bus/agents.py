@@ -210,8 +210,7 @@ def agent_of_reply(read: Reader, reply_token: str) -> str | None:
 
 
 def _reply_key(read: Reader, agent_id: str) -> str | None:
-    row = read.one("agent", id=agent_id)
-    return row["token_hash"] if row else None
+    return (read.one("agent", id=agent_id) or {}).get("token_hash")
 
 
 def _signature(key: str, nonce: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 from palaver.model.messages import Message
@@ -73,14 +74,11 @@ class _Crowd:
     def __init__(self, read: Reader, thread: StoredThread, message: Message) -> None:
         self.read, self.thread, self.message = read, thread, message
         self.sender = agents.find(read, message.author_id) if message.author_id else None
-        self._authors: list[tuple[str, str | None]] | None = None
 
-    @property
+    @cached_property
     def authors(self) -> list[tuple[str, str | None]]:
         """The names and ids of those who posted in the thread."""
-        if self._authors is None:
-            self._authors = threads.authors(self.read, self.thread)
-        return self._authors
+        return threads.authors(self.read, self.thread)
 
     def add(self, found: Receivers, name: str) -> None:
         program = names.program_called(name)

@@ -217,7 +217,7 @@ def unreact(change: Change, stored: StoredMessage, agent_id: str | None, label: 
 # Messages that a search found, with their texts
 
 
-class FoundMessage(NamedTuple):
+class FoundPost(NamedTuple):
     passage_id: int
     message_id: str
     thread_id: str
@@ -234,12 +234,12 @@ class FoundMessage(NamedTuple):
         return found
 
 
-def by_passages(read: Reader, passage_ids: list[int]) -> list[FoundMessage]:
+def by_passages(read: Reader, passage_ids: list[int]) -> list[FoundPost]:
     """The messages with these passage ids, in the given order."""
     if not passage_ids:
         return []
     found = read.rows("found_messages", ids=orjson.dumps(passage_ids).decode())
-    rows = {row[0]: FoundMessage._make(row) for row in found}
+    rows = {row[0]: FoundPost._make(row) for row in found}
     return [rows[id] for id in passage_ids]
 
 

@@ -13,8 +13,15 @@ from palaver.model.times import instant, micros, now
 from palaver.store.bus import mentions, messages, threads
 from palaver.store.bus.threads import StoredThread
 from palaver.store.engines.database import Change, Reader
+from palaver.store.rows import from_row
 
 MOST_COUNTED = 1_000
+"""At most this many unread messages of a thread are counted."""
+MENTIONS_LOOK_BACK = timedelta(days=30)
+MOST_MENTIONS = 50
+MOST_THREADS = 30
+MESSAGES_PER_THREAD = 20
+"""The limits of what is unread for a reader."""
 FIRST_LOOK_BACK = timedelta(days=1)
 """Somebody who asks for the first time gets the news of this period."""
 HOOK_TIME = timedelta(seconds=10)
@@ -56,14 +63,14 @@ def reader_of(caller: Caller, agent: Agent | None) -> ThreadReader:
 
 @dataclass(frozen=True, slots=True)
 class UnreadThread:
-    """A thread with messages that the reader has not read."""
+    """A thread that the reader has not read to the end."""
 
     stored: StoredThread
     read_seq: int
-
-    @property
-    def thread(self) -> Thread:
-        return self.stored.thread
+    unread: int
+    """The messages of others after `read_seq` that the reader has not handled, at most MOST_COUNTED."""
+    messages: list[Message]
+    """The newest messages after `read_seq`, if there are unread ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +87,23 @@ class Mention:
     """The reader has read, answered or reacted to it, or was shown it and went on."""
 
 
-class PendingMarks:
-    """Marks that are stored a moment later, so that reading a thread does not wait for a commit."""
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What is unread for a reader: messages that are meant for it, and threads, the latest first."""
 
-    def __init__(self) -> None:
-        self._seqs: dict[tuple[str, str], int] = {}
+    mentions: list[Mention]
+    handled: set[str]
+    """The ids of messages that were meant for the reader and are handled. They are unread only in name."""
+    threads: list[UnreadThread]
 
-    def __bool__(self) -> bool:
-        return bool(self._seqs)
 
-    def note(self, reader: str, thread_id: str, seq: int) -> None:
-        self._seqs[reader, thread_id] = max(seq, self._seqs.get((reader, thread_id), 0))
+PendingMarks = dict[tuple[str, str], int]
+"""Marks by reader and thread that are stored a moment later, so that reading a thread does not wait for a commit."""
 
-    def store(self, change: Change) -> None:
-        for (reader, thread_id), seq in self._seqs.items():
-            change.run("advance_read_mark_of_thread", reader=reader, thread_id=thread_id, seq=seq)
 
-    def take(self) -> PendingMarks:
-        """The marks so far. This object starts again without any."""
-        taken = PendingMarks()
-        taken._seqs, self._seqs = self._seqs, {}
-        return taken
+def store_pending(change: Change, marks: PendingMarks) -> None:
+    for (reader, thread_id), seq in marks.items():
+        change.run("advance_read_mark_of_thread", reader=reader, thread_id=thread_id, seq=seq)
 
 
 def advance(change: Change, reader: str, document_id: int, seq: int) -> None:
@@ -159,33 +162,27 @@ def remember_first_look(change: Change, reader: ThreadReader) -> None:
     change.run("insert_reader", reader=reader.key, since=micros(now() - FIRST_LOOK_BACK))
 
 
-def unread_threads(read: Reader, reader: ThreadReader, since: datetime | None, limit: int) -> list[UnreadThread]:
-    """Threads that the reader has not read to the end, the latest first. With `since`: with messages after that time,
-    read or not. For an agent only threads that it takes part in."""
+def unread_of(read: Reader, reader: ThreadReader, since: datetime | None = None) -> Unread:
+    """What is unread for a reader. With `since`: what came after that time, read or not. For an agent only threads that
+    it takes part in."""
+    mentions = mentions_of(read, reader, since or now() - MENTIONS_LOOK_BACK, MOST_MENTIONS)
+    handled = [one.message for one in mentions if one.is_handled and since is None]
+    left = [one for one in mentions if not (one.is_handled and since is None)]
     name = "unread_threads_of_agent" if reader.agent else "unread_threads_of_person"
-    after = since or (instant(0) if reader.agent else since_of(read, reader))
-    rows = read.all(name, reader=reader.key, since=micros(after), also_read=int(since is not None), limit=limit)
+    after = micros(since or (instant(0) if reader.agent else since_of(read, reader)))
+    also_read = int(since is not None)
     found = []
-    for row in rows:
-        seq = row["read_seq"]
+    for row in read.all(name, reader=reader.key, since=after, also_read=also_read, limit=MOST_THREADS):
+        stored, seq = threads.stored_of(row), row["read_seq"]
         if since is not None or seq is None:
-            before = read.one("seq_at_time", document_id=row["document_id"], before=micros(after))
+            before = read.one("seq_at_time", document_id=stored.document_id, before=after)
             seq = before["seq"] if before else 0
-        found.append(UnreadThread(threads.stored_of(row), seq))
-    return found
-
-
-def count_unread(read: Reader, reader: ThreadReader, thread: UnreadThread) -> int:
-    """The messages of others after the mark, at most MOST_COUNTED."""
-    row = read.must(
-        "count_unread",
-        document_id=thread.stored.document_id,
-        after_seq=thread.read_seq,
-        agent_id=reader.agent_id,
-        person=reader.person,
-        limit=MOST_COUNTED,
-    )
-    return int(row["unread"])
+        whose = {"agent_id": reader.agent_id, "person": reader.person}
+        counted = read.must("count_unread", document_id=stored.document_id, after_seq=seq, limit=MOST_COUNTED, **whose)
+        count = counted["unread"] - sum(one.thread_id == stored.thread.id and one.seq > seq for one in handled)
+        newest = messages.newest(read, stored, MESSAGES_PER_THREAD, after_seq=seq) if count > 0 else []
+        found.append(UnreadThread(stored, seq, count, newest))
+    return Unread(left, {one.id for one in handled}, found)
 
 
 def mentions_of(
@@ -211,14 +208,7 @@ def _mentions(
             stored = messages.of_row(row)
             is_read = row["read_seq"] is not None and row["seq"] <= row["read_seq"]
             if not reader.wrote(stored.message):
-                found[stored.passage_id] = Mention(
-                    stored.passage_id,
-                    stored.document_id,
-                    row["topic"],
-                    stored.message,
-                    is_read,
-                    bool(row["is_handled"]),
-                )
+                found[stored.passage_id] = from_row(Mention, row, message=stored.message, is_read=is_read)
     return [found[passage_id] for passage_id in sorted(found)]
 
 
@@ -238,6 +228,8 @@ def documents_of_project(read: Reader, project: str) -> set[int]:
     return {id for (id,) in read.rows("documents_of_project", project=project)}
 
 
-def threads_of_project(read: Reader, project: str, limit: int) -> list[Thread]:
+def threads_of_project(read: Reader, project: str) -> list[Thread]:
     """Open threads in which agents of a project take part, the latest first."""
-    return [threads.stored_of(row).thread for row in read.all("threads_of_project", project=project, limit=limit)]
+    return [
+        threads.stored_of(row).thread for row in read.all("threads_of_project", project=project, limit=MOST_THREADS)
+    ]

@@ -77,21 +77,16 @@ def open_or_create(change: Change, topic: str, **data: Any) -> tuple[StoredThrea
     return must_exist(change, thread_id), True
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    threads: list[Thread]
-    total: int
-    next_cursor: str | None
-
-
-def page(read: Reader, *, status: Status | None, include_archived: bool, limit: int, before: str | None) -> Page:
+def page(
+    read: Reader, *, status: Status | None, include_archived: bool, limit: int, before: str | None
+) -> tuple[list[Thread], str | None]:
+    """Threads, the latest first, and the cursor of the next page if there are more."""
     at, id = _cursor(read, before)
     wanted = {"status": status, "include_archived": int(include_archived)}
     rows = read.all("threads", **wanted, before=at, before_id=id, limit=limit + 1)
-    total = count(read, status, include_archived=include_archived)
     shown = [stored_of(row) for row in rows[:limit]]
     cursor = f"{micros(shown[-1].thread.created_at)}-{shown[-1].document_id}" if len(rows) > limit else None
-    return Page([stored.thread for stored in shown], total, cursor)
+    return [stored.thread for stored in shown], cursor
 
 
 def _cursor(read: Reader, before: str | None) -> tuple[int, int]:

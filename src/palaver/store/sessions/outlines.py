@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,11 +11,10 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from palaver.model.library import Branch, ToolFacts, tool_facts
+from palaver.model.library import ToolFacts, tool_facts
 from palaver.model.sessions import Owner
-from palaver.model.times import instant, maybe_instant
-from palaver.store.engines.database import Reader
-from palaver.store.library.archive import branches_of
+from palaver.store.engines.database import Reader, Row
+from palaver.store.rows import from_row
 from palaver.store.sessions.sessions import TOOL, native_id
 
 T = TypeVar("T")
@@ -47,7 +45,8 @@ class RecentOutlines(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, tuple[tuple[Any, ...], float, T]] = OrderedDict()
+        self._kept: dict[int, tuple[tuple[Any, ...], float, T]] = {}
+        """The signature, the time and what was made, by document; the latest is the last."""
         self._lock = Lock()
 
     def get(self, read: Reader, document_id: int, make: Callable[[list[OutlineTurn]], T]) -> T:
@@ -59,10 +58,10 @@ class RecentOutlines(Generic[T]):
             return kept[2]
         made = make(turns(read, document_id))
         with self._lock:
+            self._kept.pop(document_id, None)
             self._kept[document_id] = signature, monotonic(), made
-            self._kept.move_to_end(document_id)
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
+            for oldest in list(self._kept)[:-MOST_KEPT]:
+                del self._kept[oldest]
         return made
 
 
@@ -89,41 +88,24 @@ class StoredSession:
 
 def session(read: Reader, owner: Owner, session_id: str) -> StoredSession | None:
     row = read.one("session_document", native_id=native_id(owner.id, session_id))
-    if row is None:
-        return None
     parent, is_subagent, _ = session_id.partition(SUBAGENT)
-    data = orjson.loads(row["data"])
-    return StoredSession(
-        row["id"],
-        row["title"] or "",
-        data.get("project"),
-        parent if is_subagent and parent else None,
-        instant(row["created_at"]),
-        data.get("program"),
-    )
+    return _stored(row, parent=parent if is_subagent and parent else None) if row else None
 
 
 def conversation(read: Reader, id: str) -> StoredSession | None:
     row = read.one("conversation", native_id=id)
-    if row is None:
-        return None
+    return _stored(row) if row else None
+
+
+def _stored(row: Row, **others: Any) -> StoredSession:
     data = orjson.loads(row["data"])
-    created_at = instant(row["created_at"]) if row["created_at"] else None
-    return StoredSession(row["id"], row["title"] or "", data.get("project"), data.get("parent"), created_at)
+    return from_row(StoredSession, data | row, document_id=row["id"], title=row["title"] or "", **others)
 
 
 def turns(read: Reader, document_id: int) -> list[OutlineTurn]:
     """The turns of a document in order."""
     return [
-        OutlineTurn(
-            row["position"],
-            row["native_id"],
-            row["role"] or "",
-            row["start"],
-            row["length"],
-            maybe_instant(row["created_at"]),
-            _facts(row["data"]),
-        )
+        from_row(OutlineTurn, row, id=row["native_id"], role=row["role"] or "", tool=_facts(row["data"]))
         for row in read.all("outline_of_document", document_id=document_id)
     ]
 
@@ -152,12 +134,7 @@ class SaidTurn:
 
 def said(read: Reader, document_id: int, limit: int) -> list[SaidTurn]:
     """The last turns of people and assistants, newest first."""
-    rows = read.all("said_in_session", document_id=document_id, limit=limit)
-    return [SaidTurn(row["position"], row["role"], row["text"], instant(row["created_at"])) for row in rows]
-
-
-def branches(read: Reader, document_id: int) -> tuple[Branch, ...]:
-    return branches_of(read, document_id)
+    return [from_row(SaidTurn, row) for row in read.all("said_in_session", document_id=document_id, limit=limit)]
 
 
 def sessions_below(read: Reader, owner: Owner, session_id: str) -> list[RelatedSession]:
@@ -165,16 +142,13 @@ def sessions_below(read: Reader, owner: Owner, session_id: str) -> list[RelatedS
     first = native_id(owner.id, f"{session_id}{SUBAGENT}")
     pattern = first.replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
     rows = read.all("sessions_below", agent_id=owner.id, pattern=pattern)
-    return [
-        RelatedSession(row["native_id"].removeprefix(f"{owner.id}/"), row["title"] or "", instant(row["created_at"]))
-        for row in rows
-        if row["native_id"].startswith(first)
-    ]
+    return [_related(row, f"{owner.id}/") for row in rows if row["native_id"].startswith(first)]
 
 
 def conversations_below(read: Reader, id: str) -> list[RelatedSession]:
     """The conversations of the subagents of a conversation, in order."""
-    return [
-        RelatedSession(row["native_id"], row["title"] or "", instant(row["created_at"]) if row["created_at"] else None)
-        for row in read.all("conversations_below", parent=id)
-    ]
+    return [_related(row) for row in read.all("conversations_below", parent=id)]
+
+
+def _related(row: Row, prefix: str = "") -> RelatedSession:
+    return from_row(RelatedSession, row, id=row["native_id"].removeprefix(prefix), title=row["title"] or "")

@@ -6,7 +6,7 @@ file and moves the mark. If another process moved the mark meanwhile, the caller
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -16,17 +16,13 @@ import orjson
 
 from palaver.errors import NotFound
 from palaver.model.answers import OmitsDefaults
-from palaver.model.sessions import Owner, Turn
+from palaver.model.sessions import Mark, Owner, Turn
 from palaver.model.times import instant, micros
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
-from palaver.store.library.documents import (
-    SCOPES,
-    NewPassage,
-    document_scope,
-    project_scopes,
-)
+from palaver.store.library.documents import SCOPES, NewPassage, document_scope, project_scopes
+from palaver.store.rows import from_row, params_of
 from palaver.text.checksum import checksum_of
 
 TOOL = "tool"
@@ -83,24 +79,18 @@ def reset_mark(change: Change, owner: Owner, file: str) -> int:
 
 
 def finish_rebuild(
-    change: Change,
-    owner: Owner,
-    file: str,
-    ids: dict[str, set[str]],
-    end: int,
-    tail: Callable[[], Iterable[Turn]],
+    change: Change, owner: Owner, file: str, ids: dict[str, set[str]], end: int, tail: Iterable[Turn]
 ) -> None:
     """Finish a rebuild: remove turns that are not in the transcript, and set the mark.
 
-    `tail` returns the turns recorded meanwhile. It is called after the index is read, so it has the lines of all turns
-    in the index.
+    `tail` are the turns recorded meanwhile. It is read after the index, so it has the lines of all turns in the index.
     """
     extra = []
     for session_id, kept in ids.items():
         found = _session(change, owner, session_id)
         extra += [row for row in _rows(change, found["id"]) if row["native_id"] not in kept] if found else []
     if extra:
-        recent = {turn.id for turn in tail()}
+        recent = {turn.id for turn in tail}
         for row in extra:
             if row["native_id"] not in recent:
                 documents.remove_passage(change, row["id"])
@@ -187,8 +177,8 @@ def _open_session(change: Change, owner: Owner, turn: Turn, turn_ids: list[str])
     if found:
         last = change.must("last_position", document_id=found["id"])["position"]
         facts = orjson.loads(found["data"])
-        known = change.rows("known_turns", document_id=found["id"], ids=orjson.dumps(turn_ids).decode())
-        return _SessionWriter(found["id"], last, dict(known), facts, facts.get("project"), facts.get("program"))
+        known = _known_turns(change, found["id"], turn_ids)
+        return _SessionWriter(found["id"], last, known, facts, facts.get("project"), facts.get("program"))
     facts = {"session_id": turn.session_id}
     document_id = documents.add_document(
         change,
@@ -291,21 +281,16 @@ def project_of(read: Reader, agent_id: str, session_id: str) -> str | None:
     return _project(found) if found else None
 
 
-def indexed(read: Reader, owner: Owner, session_id: str) -> dict[str, tuple[str, str]]:
-    """Role and text of each turn of a session, by turn id, as the index has them."""
-    return {turn.id: (turn.role, turn.content) for turn in turns_of(read, owner, session_id)}
-
-
 def turns_of(read: Reader, owner: Owner, session_id: str) -> list[Turn]:
     """All turns of a session that are in the index."""
     found = _session(read, owner, session_id)
-    return [_turn(row, owner, session_id, found) for row in _rows(read, found["id"])] if found else []
+    return [_turn(row, owner.id, session_id, _project(found)) for row in _rows(read, found["id"])] if found else []
 
 
 def find_turn(read: Reader, owner: Owner, session_id: str, turn_id: str) -> Turn | None:
     found = _session(read, owner, session_id)
     row = read.one("passage_by_native", document_id=found["id"], native_id=turn_id) if found else None
-    return _turn(row, owner, session_id, found) if found and row else None
+    return _turn(row, owner.id, session_id, _project(found)) if found and row else None
 
 
 def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -> list[Turn]:
@@ -314,7 +299,7 @@ def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -
     if found is None:
         raise NotFound("session", session_id, "List sessions to see which exist.")
     rows = read.all("passages_of_document", document_id=found["id"], after=after, limit=limit)
-    return [_turn(row, owner, session_id, found) for row in rows]
+    return [_turn(row, owner.id, session_id, _project(found)) for row in rows]
 
 
 def scopes_of(read: Reader, session_id: str, agent_names: Iterable[str | None]) -> tuple[str, ...]:
@@ -324,24 +309,20 @@ def scopes_of(read: Reader, session_id: str, agent_names: Iterable[str | None]) 
     return tuple(dict.fromkeys(document_scope(row["id"]) for row in found if row))
 
 
-def _turn(row: Row, owner: Owner, session_id: str, session: Row) -> Turn:
+def _turn(row: Row, agent_id: str, session_id: str, project: str | None) -> Turn:
     ts = instant(row["created_at"])
-    return Turn(row["native_id"], session_id, owner.id, row["role"], row["text"], ts, ts, _project(session))
+    return Turn(row["native_id"], session_id, agent_id, row["role"], row["text"], ts, ts, project)
 
 
 def list_sessions(read: Reader, groups: str | None, limit: int, offset: int) -> list[SessionInfo]:
     """The latest sessions of these groups (see `sharing.readable_groups`), or of all."""
     rows = read.all("sessions_of_groups", groups=groups, limit=limit, offset=offset)
     return [
-        SessionInfo(
-            session_id=(facts := orjson.loads(row["data"]))["session_id"],
-            agent_id=row["agent_id"],
-            agent=row["agent"],
+        from_row(
+            SessionInfo,
+            (facts := orjson.loads(row["data"])) | row,
             project=facts.get("project"),
             program=facts.get("program") or row["client"] or None,
-            title=row["title"],
-            turns=row["turns"],
-            created_at=instant(row["created_at"]),
             last_turn_at=instant(row["modified_at"]),
         )
         for row in rows
@@ -355,11 +336,53 @@ def _project(document: Row) -> str | None:
 
 def turns_by_passage(read: Reader, passage_ids: list[int]) -> dict[int, Turn]:
     """The turns with these passage ids."""
-    found = {}
-    for row in read.all("found_turns", ids=orjson.dumps(passage_ids).decode()):
-        session_id = row["document"].removeprefix(f"{row['agent_id']}/")
-        ts = instant(row["created_at"])
-        found[row["passage_id"]] = Turn(
-            row["native_id"], session_id, row["agent_id"], row["role"], row["text"], ts, ts, _project(row)
+    rows = read.all("found_turns", ids=orjson.dumps(passage_ids).decode())
+    return {
+        row["passage_id"]: _turn(
+            row, row["agent_id"], row["document"].removeprefix(f"{row['agent_id']}/"), _project(row)
         )
-    return found
+        for row in rows
+    }
+
+
+def known_turns(read: Reader, owner: Owner, session_id: str, ids: Iterable[str]) -> set[str]:
+    """The ids of this list that a session has."""
+    found = _session(read, owner, session_id)
+    return set(_known_turns(read, found["id"], ids)) if found else set()
+
+
+def _known_turns(read: Reader, document_id: int, ids: Iterable[str]) -> dict[str, int]:
+    """The passages of turns with these ids, by id."""
+    return dict(read.rows("known_turns", document_id=document_id, ids=orjson.dumps(list(ids)).decode()))
+
+
+# Marks of the session files of other programs: how far each was read. A mark moves after the turns are recorded. A
+# process that stops in between reads some turns again, and recognises them by their ids.
+
+
+def file_marks(read: Reader, paths: Iterable[str] | None = None) -> dict[str, Mark]:
+    """The marks of these files and of the sessions in them, by path; of all files by default."""
+    if paths is None:
+        rows = read.all("watched_files")
+    else:
+        rows = [row for path in paths for row in read.all("watched_file", path=path)]
+    return {row["path"]: Mark(**row) for row in rows}
+
+
+def keep_file_mark(change: Change, mark: Mark, instead_of: str | None = None) -> None:
+    """Store a mark. `instead_of` is the previous name of the file."""
+    if instead_of is not None:
+        change.run("forget_watched", path=instead_of)
+    change.run("keep_watched", **params_of(mark))
+
+
+# Open points of sessions that were closed
+
+
+def closed_points(read: Reader) -> dict[str, datetime]:
+    """When each point was closed, by its id."""
+    return {row["point"]: instant(row["closed_at"]) for row in read.all("closed_points")}
+
+
+def close_point(change: Change, point: str, at: datetime, by: str) -> None:
+    change.run("close_point", point=point, closed_at=micros(at), closed_by=by)

@@ -18,9 +18,9 @@ import os
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -301,18 +301,16 @@ class Transcripts:
             return ()
         turns = [turn for turn in found if turn]
         valid = {turn.id for turn in turns if not tombstones.cover(turn)}
-        runs: list[tuple[str | None, dict[str, Said]]] = []
+        branches: list[Branch] = []
         after: str | None = None
-        is_open = False
-        for turn in turns:
-            if turn.id in valid:
-                after, is_open = turn.id, False
-                continue
-            if not is_open:
-                runs.append((after, {}))
-                is_open = True
-            runs[-1][1][turn.id] = Said(turn.id, turn.role, turn.content, turn.ts, turn.tool)
-        return tuple(Branch(after, tuple(said.values())) for after, said in runs)
+        for is_valid, group in groupby(turns, key=lambda turn: turn.id in valid):
+            run = list(group)
+            if is_valid:
+                after = run[-1].id
+            else:
+                said = {turn.id: Said(turn.id, turn.role, turn.content, turn.ts, turn.tool) for turn in run}
+                branches.append(Branch(after, tuple(said.values())))
+        return tuple(branches)
 
     def turn_ids(self, transcript: Transcript) -> set[str]:
         return {line.turn.id for line in self.lines(transcript) if line.turn}
@@ -408,21 +406,9 @@ def _owner_of_lines(folder: Path) -> Owner | None:
 
 
 def _line(turn: Turn, at: datetime) -> bytes:
-    return orjson.dumps(
-        {
-            "id": turn.id,
-            "session_id": turn.session_id,
-            "agent_id": turn.agent_id,
-            "role": turn.role,
-            "content": turn.content,
-            "ts": turn.ts,
-            "recorded_at": at,
-            **({"project": turn.project} if turn.project else {}),
-            **({"program": turn.program} if turn.program else {}),
-            **({"tool": turn.tool} if turn.tool else {}),
-        },
-        option=_OPTIONS,
-    )
+    line = {field.name: getattr(turn, field.name) for field in fields(turn)} | {"recorded_at": at}
+    known = {name: value for name, value in line.items() if value or name not in ("project", "program", "tool")}
+    return orjson.dumps(known, option=_OPTIONS)
 
 
 def _read(raw: bytes, end: int, owner: Owner, tombstones: _Tombstones) -> Line:
@@ -431,19 +417,12 @@ def _read(raw: bytes, end: int, owner: Owner, tombstones: _Tombstones) -> Line:
     except orjson.JSONDecodeError:
         return Line(end, None, "a line that is not whole, or not JSON")
     try:
-        ts = parse(data["ts"])
-        turn = Turn(
-            id=_text(data["id"]),
-            session_id=_text(data["session_id"]),
-            agent_id=owner.id,
-            role=_text(data["role"]),
-            content=_text(data["content"]),
-            ts=ts,
-            recorded_at=parse(data.get("recorded_at") or data["ts"]),
-            project=_text(project) if isinstance(project := data.get("project"), str) and project else None,
-            program=_text(program) if isinstance(program := data.get("program"), str) and program else None,
-            tool=tool_facts(data.get("tool")),
-        )
+        known: dict[str, Any] = {name: _text(data[name]) for name in ("id", "session_id", "role", "content")}
+        for name in ("project", "program"):
+            if isinstance(data.get(name), str) and data[name]:
+                known[name] = _text(data[name])
+        ts, recorded_at = parse(data["ts"]), parse(data.get("recorded_at") or data["ts"])
+        turn = Turn(agent_id=owner.id, ts=ts, recorded_at=recorded_at, tool=tool_facts(data.get("tool")), **known)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return Line(end, None, "a line that is not a turn")
     return Line(end, None if tombstones.cover(turn) else turn)

@@ -29,7 +29,8 @@ WHERE document_id = :document_id AND position > :after ORDER BY position LIMIT :
 SELECT * FROM passages WHERE document_id = :document_id ORDER BY position;
 
 -- name: outline_of_document  the beginnings of all passages of a document
-SELECT position, native_id, role, substr(text, 1, 300) AS start, length(text) AS length, created_at, data FROM passages
+SELECT position, native_id, role, substr(text, 1, 300) AS start, length(text) AS length, created_at AS ts,
+       data FROM passages
 WHERE document_id = :document_id AND position > 0 ORDER BY position;
 
 -- name: outline_signature  values that differ when a document has changed
@@ -62,7 +63,7 @@ UPDATE documents SET title = :title WHERE id = :id;
 UPDATE documents SET modified_at = :modified_at WHERE id = :id AND modified_at < :modified_at;
 
 -- name: said_in_session  the last turns of people and assistants in a session, newest first
-SELECT position, role, text, created_at FROM passages
+SELECT position, role, text, created_at AS ts FROM passages
 WHERE document_id = :document_id AND position > 0 AND role IN ('user', 'assistant') ORDER BY position DESC LIMIT :limit;
 
 -- name: closed_points  when open points were closed

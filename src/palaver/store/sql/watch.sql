@@ -14,9 +14,3 @@ ON CONFLICT (path) DO UPDATE SET
 
 -- name: forget_watched  a file was renamed
 DELETE FROM watched_files WHERE path = :path;
-
--- name: turn_ids  the ids of all turns of a session
-SELECT native_id FROM passages WHERE document_id = :document_id AND position > 0;
-
--- name: has_turn  does a session have this turn?
-SELECT 1 AS found FROM passages WHERE native_id = :native_id AND document_id = :document_id;
