@@ -128,16 +128,9 @@ async def add_conversations(workspace: Workspace, world: World) -> None:
                 change, source="chats", native_id=talk.id, title=talk.title or None, created_at=at, data={}
             )
             for position, line in enumerate(talk.lines, 1):
-                documents.add_passage(
-                    change,
-                    source="chats",
-                    document_id=document_id,
-                    position=position,
-                    native_id=f"{talk.id}/{line.id}",
-                    author=line.speaker,
-                    text=line.text,
-                    created_at=line.at,
-                )
+                id = f"{talk.id}/{line.id}"
+                new = documents.NewPassage(document_id, position, id, line.text, line.at, author=line.speaker)
+                documents.add_passage(change, "chats", new)
 
     for at in range(0, len(world.talks), 50):
         await workspace.change(partial(add, talks=world.talks[at : at + 50]))

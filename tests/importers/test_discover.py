@@ -40,8 +40,8 @@ from tests.importers.shapes import as_json, assert_storable
 
 from palaver.importers import registry
 from palaver.importers.discover import ImportSource, Item, Skipped, find_sources
-from palaver.importers.files import lines, stream_limits, zips
-from palaver.model.library import Conversation, Said
+from palaver.importers.files import lines, streams, zips
+from palaver.model.library import Conversation, ImportedPiece, Said
 
 THREAD = "0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
 SESSION = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
@@ -78,8 +78,9 @@ def everything(*paths: Path) -> tuple[list[Conversation], list[Skipped]]:
     kept: list[Conversation] = []
     skipped: list[Skipped] = []
     for found in find_sources(paths):
-        for one in found.conversations() if isinstance(found, ImportSource) else [found]:
-            (kept if isinstance(one, Conversation) else skipped).append(one)  # type: ignore[arg-type]
+        for one in found.contents() if isinstance(found, ImportSource) else [found]:
+            if not isinstance(one, ImportedPiece):
+                (kept if isinstance(one, Conversation) else skipped).append(one)  # type: ignore[arg-type]
     assert_storable([*kept, *skipped])
     return kept, skipped
 
@@ -224,7 +225,7 @@ def test_the_shards_of_an_export_are_one_source_and_the_whole_in_one_file_is_lef
     ]
     (found,) = [one for one in find_sources([path]) if isinstance(one, ImportSource)]
     assert found.size == sum(len(raw) for name, raw in files.items() if "/conversations-0" in name)
-    list(found.conversations())
+    list(found.contents())
     assert found.read == found.size
 
 
@@ -241,7 +242,7 @@ def test_reading_twice_gives_the_same(tmp_path: Path):
     path = write(tmp_path / "export.zip", zip_of({"conversations.json": chatgpt_export("c1", "c2")}))
     (found,) = find_sources([path])
     assert isinstance(found, ImportSource)
-    assert list(found.conversations()) == list(found.conversations())
+    assert list(found.contents()) == list(found.contents())
 
 
 def test_zips_within_the_zip_are_read_and_deeper_ones_are_not(tmp_path: Path):
@@ -279,9 +280,9 @@ def test_compressed_sessions_are_read(tmp_path: Path, name: str):
 
 
 def test_a_compressed_session_that_unpacks_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(stream_limits, "HARMLESS", 10_000)
+    monkeypatch.setattr(streams, "HARMLESS", 10_000)
     raw = compress(codex_session(THREAD, "ivy") + b"{}\n" * 1_000_000)
-    assert whys(write(tmp_path / ROLLOUT, raw))[-1][1] == stream_limits.BOMB
+    assert whys(write(tmp_path / ROLLOUT, raw))[-1][1] == streams.BOMB
 
 
 def test_a_compressed_session_that_is_damaged_says_so(tmp_path: Path):
@@ -448,19 +449,19 @@ def test_links_encrypted_files_and_databases_in_a_zip_are_left_out_with_a_word(t
 
 
 def test_a_zip_that_unpacks_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    for module in (stream_limits, zips):
+    for module in (streams, zips):
         monkeypatch.setattr(module, "HARMLESS", 100_000)
     bomb = chatgpt_export("c1")[:-1] + b" " * 10_000_000 + b"]"
     assert whys(write(tmp_path / "x.zip", zip_of({"conversations.json": bomb}))) == [
-        ("x.zip › conversations.json", stream_limits.BOMB)
+        ("x.zip › conversations.json", streams.BOMB)
     ]
     # Many that are harmless alone: what counts is how much is read of all of them.
-    for module in (stream_limits, zips):
+    for module in (streams, zips):
         monkeypatch.setattr(module, "MOST_TIMES", 5)
     files = {f"conversations-{n:03}.json": chatgpt_export(f"c{n}", words="x" * 90_000) for n in range(30)}
     kept, skipped = everything(write(tmp_path / "y.zip", zip_of(files)))
     assert len(kept) < 5
-    assert stream_limits.BOMB in [one.why for one in skipped]
+    assert streams.BOMB in [one.why for one in skipped]
 
 
 def test_a_directory_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -571,10 +572,10 @@ def test_a_large_export_is_read_in_little_memory(tmp_path: Path, is_zip: bool):
             written = write_large(file, size)
     (found,) = find_sources([path])
     assert isinstance(found, ImportSource)
-    list(zip(found.conversations(), range(20), strict=False))  # what is needed once is loaded
+    list(zip(found.contents(), range(20), strict=False))  # what is needed once is loaded
     before, start, kept, messages = memory(), time.perf_counter(), 0, 0
     most = before
-    for one in found.conversations():
+    for one in found.contents():
         assert isinstance(one, Conversation)
         kept, messages = kept + 1, messages + len(one.messages)
         if kept % 50 == 0:

@@ -29,7 +29,7 @@ def everything(*paths: Path, are_uploads: bool = False) -> Told:
     conversations: list[Conversation] = []
     skipped: list[Skipped] = []
     for found in find_sources(paths, are_uploads=are_uploads):
-        for one in [*found.conversations(), *found.pieces()] if isinstance(found, ImportSource) else [found]:
+        for one in found.contents() if isinstance(found, ImportSource) else [found]:
             match one:
                 case ImportedPiece():
                     assert one.origin not in pieces

@@ -92,6 +92,6 @@ def test_codex_keeps_errors_whole(output: Any, is_whole: bool):
 def test_what_is_wanted_reaches_the_importer(tmp_path: Path, wanted: ToolOutput, count: int):
     (tmp_path / f"{SESSION}.jsonl").write_bytes(CLAUDE)
     found = [one for one in find_sources([tmp_path], tool_output=wanted) if not hasattr(one, "why")]
-    (one,) = [c for place in found for c in place.conversations() if isinstance(c, Conversation)]
+    (one,) = [c for place in found for c in place.contents() if isinstance(c, Conversation)]
     assert len(one.messages) == count
     assert any(MIDDLE in said.text for said in one.messages if said.role == "tool") == (wanted == "full")

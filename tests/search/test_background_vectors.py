@@ -35,6 +35,7 @@ from palaver.search.vectors.worker import VectorWorker
 from palaver.settings import Settings, load
 from palaver.store.engines.database import Reader
 from palaver.store.library import documents
+from palaver.store.library.documents import NewPassage
 from palaver.store.search import vectors
 from palaver.store.workspaces import Workspace
 
@@ -105,28 +106,14 @@ class Place:
         position, created_at = self._position, None if minutes is None else BEGIN + timedelta(minutes=minutes)
         return await self.here.change(
             lambda change: documents.add_passage(
-                change,
-                source=source,
-                document_id=document_id,
-                position=position,
-                native_id=word(),
-                text=text,
-                created_at=created_at,
-                role=role,
+                change, source, NewPassage(document_id, position, word(), text, created_at, role=role)
             )
         )
 
     async def edit(self, document_id: int, passage_id: int, text: str) -> None:
         await self.here.change(
             lambda change: documents.update_passage(
-                change,
-                source="notes",
-                document_id=document_id,
-                passage_id=passage_id,
-                author_id=None,
-                role=None,
-                text=text,
-                data="{}",
+                change, "notes", passage_id, NewPassage(document_id, 1, "", text, None)
             )
         )
 

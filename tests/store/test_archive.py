@@ -146,8 +146,8 @@ async def test_judging_an_import_predicts_its_result(bus: Bus):
         talk(said("a"), updated=1),
     ]
     for state in states:
-        judged = await bus.here.read(partial(archive.compare, conversation=state))
-        assert await put(bus, state) == [judged]
+        judged = await bus.here.read(partial(archive.compare_all, batch=[archive.prepare(state)]))
+        assert await put(bus, state) == judged
 
 
 async def test_a_replaced_text_is_in_no_index(bus: Bus):

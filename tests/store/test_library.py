@@ -25,6 +25,7 @@ from palaver.search.sources.prompts import index_prompt
 from palaver.store.engines.database import Change, Reader, Scope
 from palaver.store.library import documents
 from palaver.store.library import items as library
+from palaver.store.library.documents import NewPassage
 from palaver.store.library.items import LibraryItem
 from palaver.store.search import found_passages
 
@@ -226,10 +227,7 @@ def fill(change: Change) -> None:
             document = documents.add_document(
                 change, source=source, native_id=f"a/{source}{n}", title=None, created_at=at, data={}, agent_id="a"
             )
-            documents.add_passage(
-                change, source=source, document_id=document, position=1, native_id="m", text=text(), created_at=at,
-                role="user",
-            )  # fmt: skip
+            documents.add_passage(change, source, NewPassage(document, 1, "m", text(), at, role="user"))
 
 
 @pytest.fixture

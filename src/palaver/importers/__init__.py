@@ -221,6 +221,11 @@ def facts_of_call(call_id: Any, *, is_error: bool = False, ms: int | None = None
     return facts if facts != ToolFacts() else None
 
 
+def objects_of(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list; none if the value is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def block_texts(blocks: list[Any]) -> list[str]:
     """The texts of the blocks of a message. Images and other blocks are left out."""
     found = [block.get("text") if isinstance(block, dict) else block for block in blocks]

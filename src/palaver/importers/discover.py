@@ -21,34 +21,27 @@ from pathlib import Path, PurePosixPath
 
 from palaver.importers import BYTE_ORDER_MARK, Unreadable, clean
 from palaver.importers.chats import chatgpt
-from palaver.importers.files import file_context, zstd
+from palaver.importers.files import file_context
 from palaver.importers.files.json_stream import LEADING_BYTES
 from palaver.importers.files.lines import open_unpacked
-from palaver.importers.files.problems import EXPECTED, describe_problem, printable
+from palaver.importers.files.sqlite_file import IN_A_ZIP, find_damage
 from palaver.importers.files.sqlite_file import MAGIC as SQLITE
-from palaver.importers.files.sqlite_file import find_damage
-from palaver.importers.files.stream_limits import count_reads
+from palaver.importers.files.streams import ZSTD, count_reads
 from palaver.importers.files.zips import MAGIC as ZIP
 from palaver.importers.files.zips import Zip
 from palaver.importers.item import (
+    EXPECTED,
     HEAD_BYTES,
-    Importer,
     Item,
-    LibraryImporter,
     Skipped,
+    describe_problem,
     native_id,
+    printable,
     storable_conversation,
 )
 from palaver.importers.library import epub
 from palaver.importers.library.item_text import storable
-from palaver.importers.registry import (
-    AnyImporter,
-    all_importers,
-    has_conversations,
-    has_pieces,
-    is_built_in,
-    is_library,
-)
+from palaver.importers.registry import AnyImporter, all_importers, is_built_in, is_library
 from palaver.model.library import Conversation, ImportedPiece
 from palaver.model.times import EPOCH
 from palaver.text.tool_output import ToolOutput
@@ -90,10 +83,9 @@ class ImportSource:
     importer: str
     label: str
     size: int
-    conversations: Callable[[], Iterator[Conversation | Skipped]] = lambda: iter(())
-    """Reads the conversations. It never raises. An id is repeated only if a newer version follows an older one."""
-    pieces: Callable[[], Iterator[ImportedPiece | Skipped]] = lambda: iter(())
-    """Reads the pieces of the library. It never raises."""
+    contents: Callable[[], Iterator[Conversation | ImportedPiece | Skipped]] = lambda: iter(())
+    """Reads the conversations and the pieces of the library. It never raises. The id of a conversation is repeated only
+    if a newer version follows an older one."""
     read: int = 0
     """The number of bytes read so far, of `size`."""
 
@@ -171,10 +163,7 @@ class _Place:
             chosen = [item for item in items if item not in copies] if copies else items
             importer = self.importers[n]
             source = ImportSource(importer.name, self.label, sum(item.size for item in chosen))
-            if has_conversations(importer):
-                source.conversations = partial(_read_conversations, self, importer, chosen, source)
-            if has_pieces(importer):
-                source.pieces = partial(_read_pieces, self, importer, chosen, source)
+            source.contents = partial(_read, self, importer, chosen, source)
             yield source
         if self.items and self.unknown_count:
             names = ", ".join(self.unknown) + (" …" if self.unknown_count > len(self.unknown) else "")
@@ -296,7 +285,7 @@ def _add_zip(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iter
 def _read_head(item: Item) -> bytes:
     with item.open() as source:
         head = source.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK)
-    if head.startswith(zstd.MAGIC):
+    if head.startswith(ZSTD):
         try:
             with open_unpacked(item) as source:
                 return source.read(HEAD_BYTES)
@@ -323,9 +312,9 @@ def _assign(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:
             why = printable(f"{type(problem).__name__}: {problem}")
             yield Skipped(item.name, f"the importer {printable(importer.name)} fails ({why})")
     to_convert = next((why for signs, why in TO_CONVERT.items() if head.startswith(signs)), None)
-    is_data = head.startswith((SQLITE, zstd.MAGIC)) or head.lstrip(LEADING_BYTES).startswith((b"{", b"["))
+    is_data = head.startswith((SQLITE, ZSTD)) or head.lstrip(LEADING_BYTES).startswith((b"{", b"["))
     if head.startswith(SQLITE) and item.path is None:
-        yield place.skip(item.name, "a database inside a zip; unpack it and import the file")
+        yield place.skip(item.name, IN_A_ZIP)
     elif head.startswith(SQLITE) and item.path is not None and (damage := find_damage(item.path)):
         yield place.skip(item.name, damage)
     elif place.is_named and to_convert:
@@ -338,48 +327,38 @@ def _assign(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:
 # Reading
 
 
-def _read_conversations(
-    place: _Place, importer: Importer, items: list[Item], source: ImportSource
-) -> Iterator[Conversation | Skipped]:
+def _read(
+    place: _Place, importer: AnyImporter, items: list[Item], source: ImportSource
+) -> Iterator[Conversation | ImportedPiece | Skipped]:
     def count(read: int) -> None:
         source.read += read
 
     source.read = 0
     newest: dict[bytes, datetime] = {}
+    is_ours = is_built_in(importer)
     try:
         for item in items:
             before = source.read
             opened = partial(lambda open: count_reads(open(), count), item.open)
-            try:
-                for one in importer.conversations(replace(item, open=opened, tool_output=place.tool_output)):
-                    if isinstance(one, Skipped):
-                        yield one
-                    elif _is_newest(made := one if is_built_in(importer) else storable_conversation(one), newest):
-                        yield made
-                    else:
-                        yield Skipped(item.name, "a conversation that is in it twice, or no newer than in another file")
-            except Exception as problem:
-                yield _skip_rest(place, importer, item, problem)
+            counted = replace(item, open=opened, tool_output=place.tool_output)
+            for method, given in (("conversations", counted), ("pieces", item)):
+                read = getattr(importer, method, lambda item: ())
+                try:
+                    for one in read(given):
+                        if isinstance(one, Skipped):
+                            yield one
+                        elif isinstance(one, ImportedPiece):
+                            yield one if is_ours else ImportedPiece(native_id(one.origin) or "", storable(one.piece))
+                        elif _is_newest(made := one if is_ours else storable_conversation(one), newest):
+                            yield made
+                        else:
+                            why = "a conversation that is in it twice, or no newer than in another file"
+                            yield Skipped(item.name, why)
+                except Exception as problem:
+                    if is_ours and not isinstance(problem, EXPECTED):
+                        log.debug("%s: %s", importer.name, item.name, exc_info=problem)
+                    yield place.skip(item.name, describe_problem(problem))  # what came before is kept
             source.read = before + item.size
-    finally:
-        place.close()
-
-
-def _read_pieces(
-    place: _Place, importer: LibraryImporter, items: list[Item], source: ImportSource
-) -> Iterator[ImportedPiece | Skipped]:
-    source.read = 0
-    try:
-        for item in items:
-            try:
-                for one in importer.pieces(item):
-                    if is_library(importer) or isinstance(one, Skipped):
-                        yield one
-                    else:
-                        yield ImportedPiece(native_id(one.origin) or "", storable(one.piece))
-            except Exception as problem:
-                yield _skip_rest(place, importer, item, problem)
-            source.read += item.size
     finally:
         place.close()
 
@@ -394,10 +373,3 @@ def _is_newest(one: Conversation, newest: dict[bytes, datetime]) -> bool:
     if len(newest) > MOST_REMEMBERED:
         del newest[next(iter(newest))]
     return True
-
-
-def _skip_rest(place: _Place, importer: AnyImporter, item: Item, problem: Exception) -> Skipped:
-    """Report why an importer stopped. The conversations before are kept."""
-    if is_built_in(importer) and not isinstance(problem, EXPECTED):
-        log.debug("%s: %s", importer.name, item.name, exc_info=problem)
-    return place.skip(item.name, describe_problem(problem))

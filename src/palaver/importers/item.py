@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,7 +24,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from palaver.importers import LONGEST_ID, Unreadable, clean, parse_time, storable_text, tool_call, truncate
-from palaver.importers.files.problems import printable
 from palaver.model.library import Branch, Conversation, ImportedPiece, Said, ToolFacts
 from palaver.model.times import EPOCH
 from palaver.text.tool_output import ToolOutput
@@ -157,47 +158,49 @@ def collect_branches(found: Iterable[RawBranch], gathered: CollectedMessages) ->
     return tuple(branches)
 
 
-def build_conversation(
-    item: str,
-    origin: str,
-    id: Any,
-    gathered: CollectedMessages,
-    *,
-    title: Any = None,
-    created_at: datetime | None = None,
-    updated_at: datetime | None = None,
-    folder: str | None = None,
-    parent: str | None = None,
-    branches: Iterable[RawBranch] = (),
-) -> Iterator[Conversation | Skipped]:
-    """Yield the conversation, or the reason why there is none. Missing times are taken from the messages.
+@dataclass(frozen=True, slots=True)
+class RawConversation:
+    """A conversation as it is in a file: id, title and parent may have any type."""
 
-    `folder` is the working directory of the session. The import looks up its project. `parent` is the id of the session
-    that started this one.
-    """
-    native = native_id(id)
-    if native is None:
-        yield Skipped(item, "a conversation without an id")
-        return
-    if not gathered.said:
-        yield Skipped(item, "nothing was said in it")
-        return
-    times = [said.ts for said in gathered.said if said.ts]
-    called = _line(title)
-    yield Conversation(
-        id=f"{origin}:{native}",
-        origin=origin,
-        title=called or next((_line(said.text)[:100] for said in gathered.said if said.role == "user"), ""),
-        created_at=created_at or min(times, default=None),
-        updated_at=updated_at or max(times, default=None),
-        messages=gathered.said,
-        is_titled=bool(called),
-        project=folder,
-        parent=f"{origin}:{above}" if (above := native_id(parent)) else None,
-        branches=collect_branches(branches, gathered),
-    )
-    if gathered.is_cut:
-        yield Skipped(item, "the end of a conversation of more than 100 million characters")
+    id: Any
+    messages: Iterable[RawMessage] | CollectedMessages
+    title: Any = None
+    created_at: datetime | None = None
+    """Missing times are taken from the messages."""
+    updated_at: datetime | None = None
+    folder: str | None = None
+    """The working directory of the session. The import looks up its project."""
+    parent: Any = None
+    """The id of the session that started this one."""
+    branches: Iterable[RawBranch] = ()
+
+    def build(self, item: str, origin: str) -> Iterator[Conversation | Skipped]:
+        """Yield the conversation, or the reason why there is none."""
+        collected = self.messages
+        gathered = collected if isinstance(collected, CollectedMessages) else collect_messages(collected)
+        native = native_id(self.id)
+        if native is None:
+            yield Skipped(item, "a conversation without an id")
+            return
+        if not gathered.said:
+            yield Skipped(item, "nothing was said in it")
+            return
+        times = [said.ts for said in gathered.said if said.ts]
+        called = _line(self.title)
+        yield Conversation(
+            id=f"{origin}:{native}",
+            origin=origin,
+            title=called or next((_line(said.text)[:100] for said in gathered.said if said.role == "user"), ""),
+            created_at=self.created_at or min(times, default=None),
+            updated_at=self.updated_at or max(times, default=None),
+            messages=gathered.said,
+            is_titled=bool(called),
+            project=self.folder,
+            parent=f"{origin}:{above}" if (above := native_id(self.parent)) else None,
+            branches=collect_branches(self.branches, gathered),
+        )
+        if gathered.is_cut:
+            yield Skipped(item, "the end of a conversation of more than 100 million characters")
 
 
 def _line(text: Any) -> str:
@@ -257,3 +260,36 @@ def parse_any_time(value: object) -> datetime | None:
         return EPOCH + timedelta(seconds=seconds)
     except (OverflowError, ValueError):
         return None
+
+
+# Problems
+
+
+EXPECTED = (Unreadable, OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, MemoryError)
+"""Errors that a damaged file causes. Any other is a fault of the importer."""
+
+
+def describe_problem(problem: Exception) -> str:
+    match problem:
+        case Unreadable():
+            return str(problem)
+        case FileNotFoundError():
+            return "there is nothing at this path"
+        case PermissionError():
+            return "it may not be read (permission denied)"
+        case zipfile.BadZipFile() | zlib.error() | EOFError():
+            return "a zip that is damaged or not complete"
+        case NotImplementedError():
+            return "packed in a way that is not known here; unpack it and import the folder"
+        case MemoryError():
+            return "too large for the memory there is"
+        case RecursionError():
+            return "nested too deeply"
+        case OSError():
+            return f"it cannot be read ({problem.strerror or type(problem).__name__})"
+    return f"it cannot be read ({printable(f'{type(problem).__name__}: {problem}')})"
+
+
+def printable(name: str) -> str:
+    """A name from a file, without control characters and at most 1,000 characters long."""
+    return "".join(sign if sign.isprintable() else "\ufffd" for sign in clean(name[:1000]))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.metadata import entry_points
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from palaver.importers.chats import canonical_db, chatgpt, claude_ai, palaver_export
 from palaver.importers.coding_agents import claude_code, cline, codex, codex_json, copilot, cursor, gemini, opencode
 from palaver.importers.coding_agents.session_files import SessionFiles
-from palaver.importers.files.problems import printable
-from palaver.importers.item import Importer, Item, LibraryImporter, Skipped
+from palaver.importers.item import Importer, Item, LibraryImporter, Skipped, printable
 from palaver.importers.library import (
     character_cards,
     epub,
@@ -89,14 +88,6 @@ def all_importers() -> Iterator[AnyImporter | Skipped]:
         else:
             yield importer
     yield from LIBRARY
-
-
-def has_conversations(importer: AnyImporter) -> TypeGuard[Importer]:
-    return hasattr(importer, "conversations")
-
-
-def has_pieces(importer: AnyImporter) -> TypeGuard[LibraryImporter]:
-    return hasattr(importer, "pieces")
 
 
 def is_library(importer: AnyImporter) -> bool:

@@ -15,7 +15,7 @@ from palaver.operations.bus import (
     waiting,
 )
 from palaver.operations.catchup import catch_up, hooks, open_points
-from palaver.operations.library import captions, listing, web_fetch
+from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
     answer_context,
@@ -108,7 +108,7 @@ OPERATIONS: tuple[Operation, ...] = (
     deep_research.research,
     deep_research.fetch,
     answer_context.answer_context,
-    captions.get_transcript,
+    media.get_transcript,
     tokens.list_tokens,
     tokens.create_token,
     tokens.revoke_token,

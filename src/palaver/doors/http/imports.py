@@ -30,7 +30,7 @@ from palaver.doors.http.sse import EventStream
 from palaver.errors import NotFound, PalaverError, Refused, TooLarge, Unavailable
 from palaver.model.events import encode
 from palaver.model.ids import new_id
-from palaver.operations.archive import import_jobs
+from palaver.operations.archive import import_files
 from palaver.operations.archive.import_files import Summary, import_paths
 from palaver.synced_files import make_folder
 
@@ -72,7 +72,7 @@ class Imports:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
                 raise
         state = _state(id, "running", Summary(), folder)
-        await import_jobs.store_state(requester.workspace, state)
+        await import_files.store_state(requester.workspace, state)
         task = asyncio.create_task(_run(requester, id, folder))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -98,7 +98,7 @@ async def follow(request: Request) -> Response:
 async def _state_of(request: Request) -> dict[str, Any]:
     requester: Requester = request.scope["palaver.requester"]
     id = request.path_params["id"]
-    state = await import_jobs.state_of(requester.workspace, id)
+    state = await import_files.state_of(requester.workspace, id)
     if state is None:
         raise NotFound("import", id[:80])
     return state
@@ -142,7 +142,7 @@ async def _run(requester: Requester, id: str, folder: Path) -> None:
     try:
         while not (await asyncio.wait((importing,), timeout=STORE_SECONDS))[0]:
             with suppress(PalaverError):  # a busy database: the next time is soon
-                await import_jobs.store_state(here, _state(id, "running", summary, folder))
+                await import_files.store_state(here, _state(id, "running", summary, folder))
         summary = importing.result()
     except PalaverError as problem:
         failure = problem.message
@@ -154,7 +154,7 @@ async def _run(requester: Requester, id: str, folder: Path) -> None:
         await asyncio.gather(importing, return_exceptions=True)
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     try:
-        await import_jobs.store_state(here, _state(id, "failed" if failure else "done", summary, folder, failure))
+        await import_files.store_state(here, _state(id, "failed" if failure else "done", summary, folder, failure))
     except PalaverError as problem:
         log.warning("the result of an import could not be stored: %s", problem.message)
 

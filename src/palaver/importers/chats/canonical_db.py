@@ -24,14 +24,15 @@ from palaver.importers import Unreadable
 from palaver.importers.chats.branches import newest_leaf, path_to
 from palaver.importers.chats.chatgpt import text_of_content, text_of_parts, without_marks
 from palaver.importers.files.sqlite_file import (
-    MAGIC,
+    IN_A_ZIP,
     columns_of,
     describe_error,
     find_damage,
+    has_columns,
     open_read_only,
     text_of_blob,
 )
-from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, parse_any_time
+from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, collect_messages, parse_any_time
 from palaver.model.library import Conversation
 
 __all__ = ["conversations", "name", "parse_any_time", "read_database", "recognises", "text_of"]
@@ -43,23 +44,17 @@ COLUMNS = {
     "conversations": ("id", "title", "create_time", "update_time"),
     "messages": ("id", "conversation_id", "role", "content", "create_time", "position", "parent_id"),
 }
+RECOGNISED = {"conversations": {"id"}, "messages": {"conversation_id", "role", "content"}}
 NEEDED = {"conversations": {"id"}, "messages": {"conversation_id", "content"}}
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    if item.path is None or not head.startswith(MAGIC):
-        return False
-    try:
-        with open_read_only(item.path) as database:
-            needed = {"conversation_id", "role", "content"}
-            return "id" in columns_of(database, "conversations") and needed <= columns_of(database, "messages")
-    except Unreadable:
-        return False
+    return has_columns(item, head, RECOGNISED)
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if item.path is None:
-        raise Unreadable("a database inside a zip; unpack it and import the file")
+        raise Unreadable(IN_A_ZIP)
     yield from read_database(item.path, item.name)
     if found := find_damage(item.path):
         yield Skipped(item.name, f"{found}; conversations may be missing")
@@ -83,11 +78,9 @@ def read_database(path: Path, shown: str = "") -> Iterator[Conversation | Skippe
             id, title, created, updated = (text_of_blob(value, tables.encoding) for value in values)
             if id is not None:
                 at = parse_any_time(created), parse_any_time(updated)
-                yield from build_conversation(
-                    shown, name, id, gathered, title=title, created_at=at[0], updated_at=at[1]
-                )
+                yield from RawConversation(id, gathered, title, *at).build(shown, name)
             elif gathered.said:
-                for one in build_conversation(shown, name, "-", gathered):
+                for one in RawConversation("-", gathered).build(shown, name):
                     yield replace(one, id=f"{name}:") if isinstance(one, Conversation) else one
 
 

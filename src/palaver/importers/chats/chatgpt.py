@@ -28,15 +28,7 @@ import orjson
 
 from palaver.importers.chats.branches import Parents, newest_leaf, other_branches, path_to
 from palaver.importers.files.json_stream import is_json, objects
-from palaver.importers.item import (
-    Item,
-    RawBranch,
-    RawMessage,
-    Skipped,
-    build_conversation,
-    collect_messages,
-    parse_any_time,
-)
+from palaver.importers.item import Item, RawBranch, RawConversation, RawMessage, Skipped, parse_any_time
 from palaver.model.library import Conversation, ToolFacts
 
 name = "chatgpt"
@@ -82,16 +74,15 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
         if not id and path:  # made of values that stay the same while the conversation goes on
             made = "\n".join([*path[:2], str(found.get("create_time") or found.get("title"))])
             id = f"{path[0]}.{sha256(made.encode('utf-8', 'replace')).hexdigest()[:16]}"
-        yield from build_conversation(
-            item.name,
-            name,
+        conversation = RawConversation(
             id,
-            collect_messages(_said(id, nodes[id].get("message")) for id in path),
+            (_said(id, nodes[id].get("message")) for id in path),
             title=found.get("title"),
             created_at=parse_any_time(found.get("create_time")),
             updated_at=parse_any_time(found.get("update_time")),
             branches=_other_branches(nodes, parents, path),
         )
+        yield from conversation.build(item.name, name)
 
 
 def _other_branches(nodes: dict[str, dict[str, Any]], parents: Parents, path: list[str]) -> Iterator[RawBranch]:

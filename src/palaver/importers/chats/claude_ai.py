@@ -18,15 +18,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import ToolFacts, facts_of_call, parse_time, tool_result
+from palaver.importers import ToolFacts, facts_of_call, objects_of, parse_time, tool_result
 from palaver.importers.chats.branches import Parents, newest_leaf, other_branches, path_to
 from palaver.importers.files.json_stream import is_json, objects
 from palaver.importers.item import (
     Item,
     RawBranch,
+    RawConversation,
     RawMessage,
     Skipped,
-    build_conversation,
     collect_messages,
     tool_call_or_none,
 )
@@ -57,21 +57,20 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
             yield Skipped(item.name, "a conversation without messages")
             continue
         shown, others = _shown(found)
-        yield from build_conversation(
-            item.name,
-            name,
+        conversation = RawConversation(
             found.get("uuid"),
-            collect_messages(draft for message in shown for draft in _said(message)),
+            (draft for message in shown for draft in _said(message)),
             title=found.get("name"),
             created_at=parse_time(found.get("created_at")),
             updated_at=parse_time(found.get("updated_at")),
             branches=others,
         )
+        yield from conversation.build(item.name, name)
 
 
 def _shown(found: dict[str, Any]) -> tuple[list[dict[str, Any]], list[RawBranch]]:
     """One branch of the conversation, and the others; all messages if none names its parent."""
-    messages = [message for message in found["chat_messages"] if isinstance(message, dict)]
+    messages = objects_of(found["chat_messages"])
     by_id = {id: message for message in messages if isinstance(id := message.get("uuid"), str)}
     parents = {
         id: p if isinstance(p := message.get("parent_message_uuid"), str) else None for id, message in by_id.items()
@@ -152,17 +151,13 @@ def _call(block: dict[str, Any]) -> str | None:
 
 def _attached(message: dict[str, Any]) -> Iterator[str]:
     names = set()
-    for attachment in _objects(message.get("attachments")):
+    for attachment in objects_of(message.get("attachments")):
         file, text = attachment.get("file_name"), attachment.get("extracted_content")
         shown = f"[file {file}]" if isinstance(file, str) and file else ""
         names.add(shown)
         if said := "\n".join(part for part in (shown, text) if isinstance(part, str) and part):
             yield said
-    for file in _objects(message.get("files")):
+    for file in objects_of(message.get("files")):
         shown = f"[file {file.get('file_name')}]"
         if isinstance(file.get("file_name"), str) and file["file_name"] and shown not in names:
             yield shown
-
-
-def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    return (one for one in value if isinstance(one, dict)) if isinstance(value, list) else iter(())

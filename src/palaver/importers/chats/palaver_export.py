@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import Unreadable, clean, parse_object, parse_time, storable_text, truncate
+from palaver.importers import Unreadable, clean, objects_of, parse_object, parse_time, storable_text, truncate
 from palaver.importers.files.lines import lines, skip_line
 from palaver.importers.item import (
     LONGEST_TITLE,
@@ -66,15 +66,12 @@ def _conversation(found: dict[str, Any]) -> Conversation:
 
 
 def _messages(found: list[Any]) -> Iterator[RawMessage]:
-    for one in found:
-        if isinstance(one, dict):
-            role = role if isinstance(role := one.get("role"), str) else ""
-            yield RawMessage(
-                one.get("id"), role, one.get("text"), parse_time(one.get("ts")), tool_facts(one.get("tool"))
-            )
+    for one in objects_of(found):
+        role = role if isinstance(role := one.get("role"), str) else ""
+        yield RawMessage(one.get("id"), role, one.get("text"), parse_time(one.get("ts")), tool_facts(one.get("tool")))
 
 
 def _branches(found: Any) -> Iterator[RawBranch]:
-    for one in found if isinstance(found, list) else ():
-        if isinstance(one, dict) and isinstance(messages := one.get("messages"), list):
+    for one in objects_of(found):
+        if isinstance(messages := one.get("messages"), list):
             yield RawBranch(native_id(one.get("after")), list(_messages(messages)))

@@ -38,6 +38,7 @@ from palaver.importers import (
     clean,
     facts_of_call,
     masked_text,
+    objects_of,
     parse_object,
     parse_time,
     tool_call,
@@ -164,7 +165,7 @@ def _from_user(message: dict[str, Any], reading: ReadProgress, is_side: bool) ->
 
     In a side chain the user is the model that gave the task to a subagent.
     """
-    blocks = [block for block in _blocks(message) if isinstance(block, dict)]
+    blocks = objects_of(_blocks(message))
     texts = block_texts([block for block in blocks if block.get("type") == "text"])
     typed = [_without_reminders(text) for text in texts]
     said: list[Part] = []

@@ -22,26 +22,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from palaver.importers import Unreadable, parse_object, storable_text, tool_result
+from palaver.importers import Unreadable, objects_of, parse_object, storable_text, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.lines import open_beside
-from palaver.importers.item import (
-    Item,
-    RawMessage,
-    Skipped,
-    build_conversation,
-    collect_messages,
-    parse_any_time,
-    tool_call_or_none,
-)
-from palaver.importers.library.item_text import parse_json
+from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, parse_any_time, tool_call_or_none
+from palaver.importers.library.item_text import LONGEST_SESSION, SESSION_TOO_LARGE, parse_json, read_bytes
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput
 
 name = "cline"
 session_names = ("ui_messages.json",)
 
-LONGEST_FILE = 128 * 1024 * 1024
 LONGEST_HISTORY = 32 * 1024 * 1024
 _SPOKEN = {
     "task": "user",
@@ -63,21 +54,11 @@ def last_change(item: Item) -> int:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    with item.open() as source:
-        raw = source.read(LONGEST_FILE + 1)
-    if len(raw) > LONGEST_FILE:
-        raise Unreadable("more than 128 MB in one piece")
-    found = parse_json(raw)
-    messages = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    messages = objects_of(parse_json(read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE)))
     task = item.path.parent.name if item.path else item.name.rpartition("/")[0].rpartition("/")[2]
     about = _history(item, task)
-    yield from build_conversation(
-        item.name,
-        name,
-        task,
-        collect_messages(_said(messages, item.tool_output)),
-        folder=storable_text(about.get("cwdOnTaskInitialization")),
-    )
+    folder = storable_text(about.get("cwdOnTaskInitialization"))
+    yield from RawConversation(task, _said(messages, item.tool_output), folder=folder).build(item.name, name)
 
 
 def _history(item: Item, task: str) -> dict[str, Any]:
@@ -85,8 +66,7 @@ def _history(item: Item, task: str) -> dict[str, Any]:
     if item.path is None:
         return {}
     with suppress(OSError, Unreadable), open_beside(item.path.parents[2] / "state" / "taskHistory.json") as file:
-        found = parse_json(file.read(LONGEST_HISTORY))
-        entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        entries = objects_of(parse_json(file.read(LONGEST_HISTORY)))
         return next((one for one in entries if one.get("id") == task), {})
     return {}
 

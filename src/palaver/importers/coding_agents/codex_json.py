@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from palaver.importers import ReadProgress, Unreadable, parse_object, valid_id
 from palaver.importers.coding_agents import codex
-from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages
+from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, collect_messages
 from palaver.importers.library.item_text import read_bytes
 from palaver.model.library import Conversation
 
@@ -46,4 +46,4 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     gathered = collect_messages(messages)
     for why, count in skipped.items():
         yield Skipped(item.name, why, count)
-    yield from build_conversation(item.name, name, id, gathered, folder=reading.cwd)
+    yield from RawConversation(id, gathered, folder=reading.cwd).build(item.name, name)

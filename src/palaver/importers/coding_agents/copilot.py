@@ -28,6 +28,7 @@ from palaver.importers import (
     clean,
     facts_of_call,
     masked_text,
+    objects_of,
     parse_object,
     parse_time,
     tool_call,
@@ -75,10 +76,8 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
         case "assistant.message":
             if text := masked_text(data.get("content")):
                 said.append(("assistant", text, None))
-            requests = data.get("toolRequests")
-            for call in requests if isinstance(requests, list) else []:
-                if isinstance(call, dict):
-                    said.append(("tool", _call(call, reading), facts_of_call(call.get("toolCallId"))))
+            for call in objects_of(data.get("toolRequests")):
+                said.append(("tool", _call(call, reading), facts_of_call(call.get("toolCallId"))))
         case "tool.execution_complete":
             if text := _result(data, reading):
                 is_error = data.get("success") is False

@@ -25,16 +25,16 @@ from urllib.parse import unquote, urlsplit
 
 import apsw
 
-from palaver.importers import Unreadable, clean, facts_of_call, parse_object, storable_text, tool_result
+from palaver.importers import Unreadable, clean, facts_of_call, objects_of, parse_object, storable_text, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.lines import open_beside
-from palaver.importers.files.sqlite_file import MAGIC, columns_of, describe_error, open_read_only, text_of_blob
+from palaver.importers.files.sqlite_file import columns_of, describe_error, has_columns, open_item, text_of_blob
 from palaver.importers.item import (
     CollectedMessages,
     Item,
+    RawConversation,
     RawMessage,
     Skipped,
-    build_conversation,
     collect_messages,
     parse_any_time,
     tool_call_or_none,
@@ -52,20 +52,12 @@ _ROLES = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    if item.path is None or not head.startswith(MAGIC):
-        return False
-    try:
-        with open_read_only(item.path) as database:
-            tables = [columns_of(database, "cursorDiskKV"), columns_of(database, "ItemTable")]
-            return tables[0] >= {"key", "value"} or (item.path.suffix == ".vscdb" and tables[1] >= {"key", "value"})
-    except Unreadable:
-        return False
+    tables = ["cursorDiskKV", "ItemTable"] if item.file_name.endswith(".vscdb") else ["cursorDiskKV"]
+    return any(has_columns(item, head, {table: {"key", "value"}}) for table in tables)
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    if item.path is None:
-        raise Unreadable("a database inside a zip; unpack it and import the file")
-    with open_read_only(item.path) as database:
+    with open_item(item) as database:
         if columns_of(database, "cursorDiskKV"):
             page = (
                 "SELECT rowid FROM cursorDiskKV WHERE key > 'composerData:' AND key < 'composerData;'"
@@ -142,9 +134,7 @@ def _tell(
         with suppress(OSError, Unreadable), open_beside(item.path.parent / "workspace.json") as file:
             beside = parse_object(file.read(MOST_OF_A_WORKSPACE)).get("folder")
             folder = _local(beside) if isinstance(beside, str) else None
-    return build_conversation(
-        item.name,
-        name,
+    conversation = RawConversation(
         id,
         gathered,
         title=composer.get("name") or composer.get("chatTitle"),
@@ -152,18 +142,19 @@ def _tell(
         updated_at=parse_any_time(composer.get("lastUpdatedAt") or composer.get("lastSendTime")),
         folder=folder,
     )
+    return conversation.build(item.name, name)
 
 
 def _bubbles(database: apsw.Connection, id: str, composer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if whole := _objects(composer.get("conversation")):
+    if whole := objects_of(composer.get("conversation")):
         yield from whole
         return
-    if tabs := _objects(composer.get("tabs")):
+    if tabs := objects_of(composer.get("tabs")):
         for tab in tabs:
-            yield from _objects(tab.get("bubbles"))
+            yield from objects_of(tab.get("bubbles"))
         return
     kept = composer.get("conversationMap")
-    headers = _objects(composer.get("fullConversationHeadersOnly"))
+    headers = objects_of(composer.get("fullConversationHeadersOnly"))
     if not headers and isinstance(kept, dict):
         for bubble_id, bubble in kept.items():
             if isinstance(bubble, dict):
@@ -230,13 +221,9 @@ def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipp
         except apsw.Error as problem:
             yield Skipped(item.name, describe_error(problem))
             continue
-        for chat in _objects(found.get(list_name)):
-            bubbles = _objects(chat.get("bubbles")) or _objects(chat.get("conversation"))
+        for chat in objects_of(found.get(list_name)):
+            bubbles = objects_of(chat.get("bubbles")) or objects_of(chat.get("conversation"))
             seen = _Workspace(chat)
             gathered = collect_messages(_timed(seen.through(bubbles), chat, item.tool_output))
             if gathered.said:
                 yield from _tell(item, chat.get(id_name), chat, gathered, seen.folder)
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -28,6 +28,7 @@ from palaver.importers import (
     block_texts,
     clean,
     facts_of_call,
+    objects_of,
     parse_object,
     parse_time,
     storable_text,
@@ -35,8 +36,8 @@ from palaver.importers import (
 )
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.lines import lines, open_beside, skip_line
-from palaver.importers.item import Item, RawMessage, Skipped, build_conversation, collect_messages, tool_call_or_none
-from palaver.importers.library.item_text import parse_json
+from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, tool_call_or_none
+from palaver.importers.library.item_text import LONGEST_SESSION, SESSION_TOO_LARGE, parse_json, read_bytes
 from palaver.model.library import Conversation
 from palaver.model.projects import LONGEST
 from palaver.text.hook_text import is_hook_text
@@ -45,7 +46,6 @@ from palaver.text.tool_output import ToolOutput
 name = "gemini"
 session_names = ("session-*.json", "session-*.jsonl")
 
-LONGEST_FILE = 128 * 1024 * 1024
 _SESSION = re.compile(rb'"sessionId"\s*:')
 _START = re.compile(rb'"(?:startTime|projectHash)"\s*:')
 _FOREIGN = re.compile(rb'"(?:parentUuid|payload)"\s*:')
@@ -76,12 +76,11 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if saved := _SAVED.fullmatch(item.file_name):
         # A checkpoint is a list of turns, or a list under `history`. Its folder is named after the project.
         given = unquote(saved["name"] or "")
-        found = parse_json(_whole(item))
+        found = parse_json(read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE))
         turns = found.get("history") if isinstance(found, dict) else found
         project = PurePosixPath(item.path.absolute().as_posix() if item.path else item.inside).parent.name
-        taken = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
-        gathered = collect_messages(draft for turn in taken for draft in _turn(turn, item.tool_output))
-        yield from build_conversation(item.name, name, f"checkpoint:{project}:{given}", gathered, title=given)
+        drafts = (draft for turn in objects_of(turns) for draft in _turn(turn, item.tool_output))
+        yield from RawConversation(f"checkpoint:{project}:{given}", drafts, given).build(item.name, name)
         return
     session = _Session(item.tool_output)
     if item.file_name.endswith(".jsonl"):
@@ -94,18 +93,17 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
             except Unreadable as problem:
                 yield skip_line(item, line, problem)
     else:
-        session.take({"$set": parse_object(_whole(item))})
+        session.take({"$set": parse_object(read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE))})
     about = session.about
-    yield from build_conversation(
-        item.name,
-        name,
+    conversation = RawConversation(
         about.get("sessionId"),
-        collect_messages(draft for drafts in session.messages.values() for draft in drafts),
+        (draft for drafts in session.messages.values() for draft in drafts),
         title=about.get("summary"),
         created_at=parse_time(about.get("startTime")),
         updated_at=parse_time(about.get("lastUpdated")),
         folder=_folder(item, about),
     )
+    yield from conversation.build(item.name, name)
 
 
 def _folder(item: Item, about: dict[str, Any]) -> str | None:
@@ -121,17 +119,9 @@ def _folder(item: Item, about: dict[str, Any]) -> str | None:
     return next((clean(one) for one in (*hashed, *known)), None)
 
 
-def _whole(item: Item) -> bytes:
-    with item.open() as source:
-        raw = source.read(LONGEST_FILE + 1)
-    if len(raw) > LONGEST_FILE:
-        raise Unreadable("more than 128 MB in one piece")
-    return raw
-
-
 def _turn(turn: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
     role = _ROLES.get(kind) if isinstance(kind := turn.get("role"), str) else None
-    parts = [part for part in turn["parts"] if isinstance(part, dict)] if isinstance(turn.get("parts"), list) else []
+    parts = objects_of(turn.get("parts"))
     if role is None:
         return
     text = "\n".join(block_texts([part for part in parts if part.get("thought") is not True]))
@@ -203,9 +193,8 @@ def _said(message: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
     is_sent_ahead = isinstance(text, str) and (text.lstrip().startswith(_SENT_AHEAD) or is_hook_text(text))
     if not (role == "user" and is_sent_ahead):
         yield RawMessage(id, role, text, ts)
-    calls = message.get("toolCalls")
-    for tool in calls if isinstance(calls, list) else []:
-        if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
+    for tool in objects_of(message.get("toolCalls")):
+        if not isinstance(tool.get("name"), str):
             continue
         # Some versions keep the name without the server, and show the server in `displayName`.
         shown = tool.get("displayName")

@@ -22,16 +22,15 @@ import apsw
 
 from palaver.importers import Unreadable, facts_of_call, parse_object, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
-from palaver.importers.files.sqlite_file import MAGIC, columns_of, describe_error, open_read_only, text_of_blob
-from palaver.importers.item import (
-    Item,
-    RawMessage,
-    Skipped,
-    build_conversation,
-    collect_messages,
-    parse_any_time,
-    tool_call_or_none,
+from palaver.importers.files.sqlite_file import (
+    columns_of,
+    describe_error,
+    has_columns,
+    open_item,
+    open_read_only,
+    text_of_blob,
 )
+from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, parse_any_time, tool_call_or_none
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput
 
@@ -64,13 +63,7 @@ _LAST_CHANGE = (
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    if item.path is None or not head.startswith(MAGIC):
-        return False
-    try:
-        with open_read_only(item.path) as database:
-            return all(columns_of(database, table) >= columns for table, columns in _TABLES.items())
-    except Unreadable:
-        return False
+    return has_columns(item, head, _TABLES)
 
 
 def last_change(item: Item) -> int:
@@ -82,9 +75,7 @@ def last_change(item: Item) -> int:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    if item.path is None:
-        raise Unreadable("a database inside a zip; unpack it and import the file")
-    with open_read_only(item.path) as database:
+    with open_item(item) as database:
         has_parents = "parent_id" in columns_of(database, "session")
         for (raw,) in database.execute(_CHANGED, {"since": item.since}).fetchall():
             id = text_of_blob(raw) or ""
@@ -96,17 +87,16 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
                 continue
             if not row or not drafts:
                 continue  # a session that was opened and not used
-            yield from build_conversation(
-                item.name,
-                name,
+            conversation = RawConversation(
                 id,
-                collect_messages(drafts),
+                drafts,
                 title=text_of_blob(row[0]),
                 created_at=parse_any_time(row[3]),
                 updated_at=parse_any_time(row[4]),
                 folder=text_of_blob(row[1]),
                 parent=_parent(database, id) if has_parents else None,
             )
+            yield from conversation.build(item.name, name)
 
 
 def _said(database: apsw.Connection, id: str, revert: str | None, kept: ToolOutput) -> Iterator[RawMessage]:

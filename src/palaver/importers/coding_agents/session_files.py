@@ -13,7 +13,7 @@ from pathlib import Path
 
 from palaver.importers import LineReader, ReadProgress, Unreadable, parse_object
 from palaver.importers.files.lines import head_after_damage, lines
-from palaver.importers.item import Item, RawBranch, RawMessage, Skipped, build_conversation, collect_messages
+from palaver.importers.item import Item, RawBranch, RawConversation, RawMessage, Skipped, collect_messages
 from palaver.model.library import Conversation
 
 
@@ -42,10 +42,11 @@ class SessionFiles:
         id = reading.name if self.name == "codex" and reading.name else reading.session_id or reading.name
         named = self.reader.name_beside(item.path, reading) if item.path else None
         title = named or (reading.title if reading.title_rank else None)
-        yield from build_conversation(
-            item.name, self.name, id, gathered, title=title, folder=reading.cwd,
-            parent=_parent(id) or reading.parent, branches=rewound.branches,
-        )  # fmt: skip
+        parent = _parent(id) or reading.parent
+        conversation = RawConversation(
+            id, gathered, title, folder=reading.cwd, parent=parent, branches=rewound.branches
+        )
+        yield from conversation.build(item.name, self.name)
 
     def _said(
         self, item: Item, reading: ReadProgress, skipped: Counter[str], gone: set[int], rewound: _RewoundTurns

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from palaver.importers import Unreadable, parse_object
-from palaver.importers.files import zstd
-from palaver.importers.files.stream_limits import count_reads, limit_reads
+from palaver.importers.files import streams
+from palaver.importers.files.streams import count_reads, limit_reads
 from palaver.importers.item import HEAD_BYTES, Item, Skipped
 
 LONGEST_LINE = 32 * 1024 * 1024
@@ -68,8 +68,8 @@ def open_beside(path: Path) -> BinaryIO:
 def open_unpacked(item: Item) -> Iterator[BinaryIO]:
     """Open the file, and decompress it if it is compressed with zstd."""
     with count_reads(item.open(), lambda read: None) as source:
-        if not source.peek(4).startswith(zstd.MAGIC):
+        if not source.peek(4).startswith(streams.ZSTD):
             yield source
             return
-        with limit_reads(BufferedReader(zstd.Unpacked(source)), packed=item.size) as unpacked:
+        with limit_reads(BufferedReader(streams.Unpacked(source)), packed=item.size) as unpacked:
             yield unpacked

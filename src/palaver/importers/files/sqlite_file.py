@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from palaver.importers import Unreadable
+from palaver.importers.item import Item
 
 MAGIC = b"SQLite format 3\x00"
 LONGEST_VALUE = 256 * 1024 * 1024
 BUSY_MILLIS = 5_000
+IN_A_ZIP = "a database inside a zip; unpack it and import the file"
 
 _IS_TABLE = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ? AND sql LIKE 'create table%'"
 
@@ -52,6 +54,23 @@ def open_read_only(path: Path) -> Iterator[apsw.Connection]:
             raise Unreadable(describe_error(problem)) from None
     if is_at_rest and before != _sight(path):
         raise Changed("it was changed while it was read; import it again")
+
+
+@contextmanager
+def open_item(item: Item) -> Iterator[apsw.Connection]:
+    if item.path is None:
+        raise Unreadable(IN_A_ZIP)
+    with open_read_only(item.path) as database:
+        yield database
+
+
+def has_columns(item: Item, head: bytes, tables: Mapping[str, Set[str]]) -> bool:
+    """Whether a file is a database with tables that have these columns."""
+    if item.path is None or not head.startswith(MAGIC):
+        return False
+    with suppress(Unreadable), open_read_only(item.path) as database:
+        return all(columns_of(database, table) >= columns for table, columns in tables.items())
+    return False
 
 
 def find_damage(path: Path) -> str | None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, Literal
+from xml.parsers import expat
 
 from palaver.importers import Unreadable
-from palaver.importers.files.xml_parts import End, Start, Text, parse
 from palaver.importers.files.zips import Zip
 from palaver.importers.item import Item
 from palaver.importers.library.item_text import open_seekable
 
 LARGEST_PART = 64 * 1024 * 1024
+CHUNK = 64 * 1024
+
+XmlEvent = tuple[Literal["start", "end", "text"], str, dict[str, str]]
+"""The start of a tag with its attributes, the end of a tag, or a text. Names have no namespaces."""
 
 
 class Parts:
@@ -34,10 +38,10 @@ class Parts:
             raise Unreadable("encrypted" if refusal.startswith("encrypted") else refusal)
         return self._archive.stream(info)
 
-    def parse(self, name: str, start: Start, end: End, text: Text) -> None:
+    def events(self, name: str) -> Iterator[XmlEvent]:
         """Parse a part that is XML."""
         with _telling(), self._open(name) as source:
-            parse(source, start, end, text)
+            yield from _events(source)
 
     def read(self, name: str) -> bytes:
         with _telling(), self._open(name) as source:
@@ -64,3 +68,41 @@ def _telling() -> Iterator[None]:
         raise
     except Exception:  # zipfile raises many kinds of errors for damaged zips
         raise Unreadable("damaged or not complete") from None
+
+
+# XML: no entity definitions, nothing fetched, nothing kept in memory
+
+
+def _events(source: BinaryIO) -> Iterator[XmlEvent]:
+    """The tags and texts up to the first damage. Raises Unreadable there."""
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.buffer_text = True
+    found: list[XmlEvent] = []
+
+    def refuse(*_: object) -> None:
+        raise Unreadable("XML that defines entities of its own; nothing more of it is read")
+
+    def begin(name: str, attributes: dict[str, str]) -> None:
+        found.append(("start", _local(name), {_local(key): value for key, value in attributes.items()}))
+
+    parser.EntityDeclHandler = refuse
+    parser.StartElementHandler = begin
+    parser.EndElementHandler = lambda name: found.append(("end", _local(name), {}))
+    parser.CharacterDataHandler = lambda text: found.append(("text", text, {}))
+    chunk, problem = b"<", None
+    while chunk and not problem:
+        chunk = source.read(CHUNK)
+        try:
+            parser.Parse(chunk, not chunk)
+        except Unreadable as refused:
+            problem = refused
+        except (expat.ExpatError, ValueError, LookupError):
+            problem = Unreadable("damaged: a part of it is not XML")
+        yield from found
+        found.clear()
+    if problem:
+        raise problem
+
+
+def _local(name: str) -> str:
+    return name.rpartition(" ")[2]

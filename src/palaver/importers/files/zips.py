@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, BinaryIO
 
 from palaver.importers import Unreadable
-from palaver.importers.files.stream_limits import BOMB, HARMLESS, MOST_TIMES, count_reads, most_bytes
+from palaver.importers.files.streams import BOMB, HARMLESS, MOST_TIMES, count_reads, most_bytes
 
 MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 LARGEST_DIRECTORY = 64 * 1024 * 1024  # some hundred thousand files

@@ -90,43 +90,35 @@ def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
 
 def _values(parts: Parts, part: str, wanted: str, attribute: str) -> list[str]:
     """The values of an attribute in all tags of this name."""
-    found: list[str] = []
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        if tag == wanted and attribute in attributes:
-            found.append(attributes[attribute])
-
-    parts.parse(part, start, lambda tag: None, lambda text: None)
-    return found
+    events = parts.events(part)
+    return [about[attribute] for kind, tag, about in events if (kind, tag) == ("start", wanted) and attribute in about]
 
 
 def _book(parts: Parts, root: str) -> _Book:
     book = _Book()
     words: list[str] = []
 
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        words.clear()
-        id = attributes.get("id", "")
-        if tag == "item" and "href" in attributes:
-            book.files[id] = attributes["href"]
-            if "nav" in attributes.get("properties", "").split() or attributes.get("media-type", "").endswith(
-                "ncx+xml"
-            ):
-                book.contents.add(id)
-        elif tag == "itemref" and attributes.get("linear") != "no":
-            book.order.append(attributes.get("idref", ""))
-
-    def end(tag: str) -> None:
+    for kind, value, attributes in parts.events(root):
+        if kind == "text":
+            words.append(value)
+            continue
         said = " ".join("".join(words).split())[:1000]
         words.clear()
-        if tag == "title":
-            book.title = book.title or said
-        elif tag == "creator" and said:
-            book.authors.append(said)
-        elif tag == "subject" and said:
-            book.subjects.append(said)
-        elif tag == "date":
-            book.date = book.date or said
-
-    parts.parse(root, start, end, words.append)
+        match kind, value:
+            case "start", "item" if "href" in attributes:
+                id = attributes.get("id", "")
+                book.files[id] = attributes["href"]
+                is_list = "nav" in attributes.get("properties", "").split()
+                if is_list or attributes.get("media-type", "").endswith("ncx+xml"):
+                    book.contents.add(id)
+            case "start", "itemref" if attributes.get("linear") != "no":
+                book.order.append(attributes.get("idref", ""))
+            case "end", "title":
+                book.title = book.title or said
+            case "end", "creator" if said:
+                book.authors.append(said)
+            case "end", "subject" if said:
+                book.subjects.append(said)
+            case "end", "date":
+                book.date = book.date or said
     return book

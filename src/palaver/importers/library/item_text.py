@@ -25,6 +25,8 @@ LONGEST_KEYWORD = 100
 MOST_KEYWORDS = 200
 
 TOO_LARGE = "a file of more than 64 MB"
+LONGEST_SESSION = 128 * 1024 * 1024
+SESSION_TOO_LARGE = "more than 128 MB in one piece"
 EMPTY = "nothing is written in it"
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -39,11 +41,11 @@ Piece = Note | Media | Character | Prompt
 # Reading
 
 
-def read_bytes(item: Item, most: int = LONGEST_FILE) -> bytes:
+def read_bytes(item: Item, most: int = LONGEST_FILE, too_large: str = TOO_LARGE) -> bytes:
     with item.open() as source:
         raw = source.read(most + 1)
     if len(raw) > most:
-        raise Unreadable(TOO_LARGE)
+        raise Unreadable(too_large)
     return raw
 
 

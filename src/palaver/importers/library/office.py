@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from palaver.importers import Unreadable
-from palaver.importers.files.xml_parts import Enough
-from palaver.importers.files.zip_documents import Parts, open_parts
+from palaver.importers.files.zip_documents import Parts, XmlEvent, open_parts
 from palaver.importers.files.zips import MAGIC
 from palaver.importers.item import Item, Skipped, parse_any_time
 from palaver.importers.library.item_text import LONGEST_CONTENT, keep_piece, split_keywords, title_from_name
@@ -37,29 +36,23 @@ def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
             raise Unreadable("encrypted; save it without a password and import it again")
     kind = "pptx" if item.file_name.lower().rpartition(".")[2].startswith("ppt") else "docx"
     with open_parts(item) as parts:
-        text = _Text()
-        problem = None
+        blocks: list[str] = []
+        length, problem = 0, None
         try:
-            if kind == "docx":
-                names = ["word/document.xml"]
-                names += [name for name in ("word/footnotes.xml", "word/endnotes.xml") if name in parts]
-            else:
-                numbers = sorted(int(found[1]) for name in parts if (found := _SLIDE.fullmatch(name)))
-                if not numbers:
-                    raise Unreadable("damaged: there are no slides in it")
-                folders = ("slides/slide", "notesSlides/notesSlide")
-                names = [part for n in numbers for folder in folders if (part := f"ppt/{folder}{n}.xml") in parts]
-            for part in names:
-                text.take(parts, part)
+            for part in _part_names(parts, kind):
+                for block in _blocks(parts, part):
+                    blocks.append(block)
+                    if (length := length + len(block)) > LONGEST_CONTENT:
+                        break
         except Unreadable as found:
-            if not text.blocks:
+            if not blocks:
                 raise
             problem = found
         about = _about(parts)
     media = Media(
         title=about.get("title", "").strip() or title_from_name(item),
         media_type=kind,
-        content="\n\n".join(text.blocks),
+        content="\n\n".join(blocks),
         keywords=tuple(split_keywords(about.get("keywords", ""))),
         created_at=parse_any_time(about.get("created")),
     )
@@ -68,87 +61,75 @@ def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
         yield Skipped(item.name, f"{problem}; what came before is kept")
 
 
-class _Text:
-    """Collects the paragraphs of the parts."""
+def _part_names(parts: Parts, kind: str) -> list[str]:
+    """The parts with text, in the order in which they are read."""
+    if kind == "docx":
+        notes = ("word/footnotes.xml", "word/endnotes.xml")
+        return ["word/document.xml", *(name for name in notes if name in parts)]
+    numbers = sorted(int(found[1]) for name in parts if (found := _SLIDE.fullmatch(name)))
+    if not numbers:
+        raise Unreadable("damaged: there are no slides in it")
+    folders = ("slides/slide", "notesSlides/notesSlide")
+    return [part for n in numbers for folder in folders if (part := f"ppt/{folder}{n}.xml") in parts]
 
-    def __init__(self) -> None:
-        self.blocks: list[str] = []
-        self._length = 0
-        self._line: list[str] = []
-        self._row: list[str] = []
-        self._cell: list[str] = []
-        self._cells = 0
-        self._fallback = 0
-        self._is_text = False
 
-    def take(self, parts: Parts, name: str) -> None:
+def _blocks(parts: Parts, name: str) -> Iterator[str]:
+    """The paragraphs of a part and the rows of its tables, up to the first damage. Raises Unreadable there."""
+    line: list[str] = []
+    row: list[str] = []
+    cell: list[str] = []
+    cells = fallback = 0
+    is_text, problem = False, None
+
+    def events() -> Iterator[XmlEvent]:
+        nonlocal cells, fallback, problem
         try:
-            parts.parse(name, self._start, self._end, self._write)
-        finally:
-            self._cells = self._fallback = 0
-            self._end("p")
-            self._end("tr")
+            yield from parts.events(name)
+        except Unreadable as found:
+            problem = found
+        cells = fallback = 0
+        yield "end", "p", {}
+        yield "end", "tr", {}
 
-    def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        if tag == "Fallback":  # the same text again, for older programs
-            self._fallback += 1
-        elif tag == "t":
-            self._is_text = True
-        elif tag in ("tab", "br", "cr"):
-            self._line.append("\t" if tag == "tab" else "\n")
-        elif tag == "tc":
-            self._cells += 1
-
-    def _end(self, tag: str) -> None:
-        if tag == "Fallback":
-            self._fallback -= 1
-        elif tag == "t":
-            self._is_text = False
-        elif tag == "p":
-            said = "".join(self._line).strip("\n")
-            self._line = []
-            if self._cells:
-                self._cell += [said] if said.strip() else []
-            elif said.strip():
-                self._add(said)
-        elif tag == "tc":
-            self._cells -= 1
-            self._row.append(" ".join(self._cell))
-            self._cell = []
-        elif tag == "tr":
-            if any(self._row):
-                self._add("\t".join(self._row).rstrip("\t"))
-            self._row = []
-
-    def _write(self, text: str) -> None:
-        if self._is_text and not self._fallback:
-            self._line.append(text)
-
-    def _add(self, block: str) -> None:
-        self.blocks.append(block)
-        self._length += len(block)
-        if self._length > LONGEST_CONTENT:
-            raise Enough
+    for kind, value, _ in events():
+        match kind, value:
+            case "text", _:
+                line += [value] if is_text and not fallback else []
+            case _, "Fallback":  # the same text again, for older programs
+                fallback += 1 if kind == "start" else -1
+            case _, "t":
+                is_text = kind == "start"
+            case "start", "tab" | "br" | "cr":
+                line.append("\t" if value == "tab" else "\n")
+            case "start", "tc":
+                cells += 1
+            case "end", "p":
+                said = "".join(line).strip("\n")
+                line = []
+                if said.strip() and cells:
+                    cell.append(said)
+                elif said.strip():
+                    yield said
+            case "end", "tc":
+                cells -= 1
+                row.append(" ".join(cell))
+                cell = []
+            case "end", "tr":
+                if any(row):
+                    yield "\t".join(row).rstrip("\t")
+                row = []
+    if problem:
+        raise problem
 
 
 def _about(parts: Parts) -> dict[str, str]:
     """The properties in `docProps/core.xml`; empty if it is damaged."""
     found: dict[str, str] = {}
     tag = ""
-
-    def start(name: str, attributes: dict[str, str]) -> None:
-        nonlocal tag
-        tag = name
-
-    def text(words: str) -> None:
-        if tag:
-            found[tag] = found.get(tag, "") + words[:1000]
-
-    def end(name: str) -> None:
-        nonlocal tag
-        tag = ""
-
-    if "docProps/core.xml" in parts:
-        with suppress(Unreadable):
-            parts.parse("docProps/core.xml", start, end, text)
+    with suppress(Unreadable):
+        for kind, value, _ in parts.events("docProps/core.xml") if "docProps/core.xml" in parts else ():
+            if kind != "text":
+                tag = value if kind == "start" else ""
+            elif tag:
+                found[tag] = found.get(tag, "") + value[:1000]
     return found

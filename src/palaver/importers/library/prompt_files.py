@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from palaver.importers import Unreadable
+from palaver.importers import Unreadable, objects_of
 from palaver.importers.files.json_stream import is_json
 from palaver.importers.item import Item, Skipped
 from palaver.importers.library import front_matter
@@ -169,9 +169,8 @@ def _prompt(row: dict[str, Any]) -> Prompt:
         return ""
 
     system, user = text("system_prompt"), text("user_prompt")
-    messages = row.get("messages")
-    for message in messages if isinstance(messages, list) else ():
-        if isinstance(message, dict) and isinstance(said := message.get("content"), str):
+    for message in objects_of(row.get("messages")):
+        if isinstance(said := message.get("content"), str):
             if message.get("role") == "system":
                 system = f"{system}\n\n{said}" if system else said
             elif message.get("role") == "user":

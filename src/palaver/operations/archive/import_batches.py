@@ -19,7 +19,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from palaver import child_process
 from palaver.importers.chats import canonical_db
@@ -88,17 +87,22 @@ class Batch:
 
 async def read_batches(request: ImportRequest, *, is_large: bool = False) -> AsyncGenerator[Batch]:
     """Yield each batch; the next one is read while the caller writes it."""
-    source: _Source = (_ProcessSource if is_large and sys.executable else _ThreadSource)(request)
+    reader = _start_reader() if is_large and sys.executable else None
+    batches = _batches_from(reader, request) if reader else batches_of(request)
     with _tuned_for_two_threads:
-        coming = asyncio.ensure_future(asyncio.to_thread(source.next))
+        coming = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
         try:
             while (batch := await coming) is not None:
-                coming = asyncio.ensure_future(asyncio.to_thread(source.next))
+                coming = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
                 yield batch
         finally:
-            source.stop()
+            if reader:
+                reader.kill()  # a thread that waits for its next batch goes on
             await asyncio.wait((coming,))
-            source.close()
+            batches.close()
+            if reader and reader.stdout:
+                reader.stdout.close()
+                reader.wait()
 
 
 def batches_of(request: ImportRequest) -> Generator[Batch]:
@@ -117,56 +121,49 @@ def batches_of(request: ImportRequest) -> Generator[Batch]:
             yield Batch(skipped=[source], bytes_total=total, bytes_read=done)
             continue
         total += source.size
-        for batch in _conversation_batches(source, request):
-            yield replace(batch, bytes_total=total, bytes_read=done + min(source.read, source.size))
-        for batch in _piece_batches(source, request.forgotten):
+        for batch in _batches_of_source(source, request):
             yield replace(batch, bytes_total=total, bytes_read=done + min(source.read, source.size))
         done += source.size
         yield Batch(source.importer, bytes_total=total, bytes_read=done)
 
 
-def _conversation_batches(source: ImportSource, request: ImportRequest) -> Iterator[Batch]:
-    batch, messages, characters = Batch(source.importer), 0, 0
-    for one in source.conversations():
+def _batches_of_source(source: ImportSource, request: ImportRequest) -> Iterator[Batch]:
+    batch, messages, characters, of_pieces = Batch(source.importer), 0, 0, 0
+    for one in source.contents():
         if isinstance(one, Skipped):
             batch.skipped.append(one)
-            continue
-        if request.forgotten:
-            before, one = one, request.forgotten.left_of(one)
-            if before.messages and not one.messages:
-                batch.skipped.append(Skipped(one.id, FORGOTTEN))
+        elif isinstance(one, ImportedPiece):
+            key = item_key(SHELVES[type(one.piece)][0], content_digest(one))
+            if request.forgotten and request.forgotten.has(key):
+                batch.skipped.append(Skipped(one.origin, FORGOTTEN))
                 continue
-        if request.known and request.known.get(one.id) == archive.fingerprint_of(one):
-            batch.unchanged.append(one.id)
-            continue
-        if request.rules.why(one.project):
-            batch.skipped.append(Skipped(one.title or one.id, PRIVATE))
-            continue
-        if one.project:
-            one = replace(one, project=project_of(one.project, is_here=not request.are_uploads))
-        batch.conversations.append(archive.prepare(one, request.prepare_text))
-        messages += len(one.messages)
-        characters += sum(len(said.text) for said in one.messages)
-        if messages >= request.messages_at_once or characters >= CHARACTERS_AT_ONCE:
+            batch.pieces.append(one)
+            of_pieces += len(getattr(one.piece, "content", ""))
+        else:
+            if request.forgotten:
+                before, one = one, request.forgotten.left_of(one)
+                if before.messages and not one.messages:
+                    batch.skipped.append(Skipped(one.id, FORGOTTEN))
+                    continue
+            if request.known and request.known.get(one.id) == archive.fingerprint_of(one):
+                batch.unchanged.append(one.id)
+                continue
+            if request.rules.why(one.project):
+                batch.skipped.append(Skipped(one.title or one.id, PRIVATE))
+                continue
+            if one.project:
+                one = replace(one, project=project_of(one.project, is_here=not request.are_uploads))
+            batch.conversations.append(archive.prepare(one, request.prepare_text))
+            messages += len(one.messages)
+            characters += sum(len(said.text) for said in one.messages)
+        if (
+            messages >= request.messages_at_once
+            or characters >= CHARACTERS_AT_ONCE
+            or of_pieces >= CHARACTERS_OF_PIECES_AT_ONCE
+            or len(batch.pieces) >= PIECES_AT_ONCE
+        ):
             yield batch
-            batch, messages, characters = Batch(source.importer), 0, 0
-    yield batch
-
-
-def _piece_batches(source: ImportSource, forgotten: Forgotten | None) -> Iterator[Batch]:
-    batch, characters = Batch(source.importer), 0
-    for piece in source.pieces():
-        if isinstance(piece, Skipped):
-            batch.skipped.append(piece)
-            continue
-        if forgotten and forgotten.has(item_key(SHELVES[type(piece.piece)][0], content_digest(piece))):
-            batch.skipped.append(Skipped(piece.origin, FORGOTTEN))
-            continue
-        batch.pieces.append(piece)
-        characters += len(getattr(piece.piece, "content", ""))
-        if characters >= CHARACTERS_OF_PIECES_AT_ONCE or len(batch.pieces) >= PIECES_AT_ONCE:
-            yield batch
-            batch, characters = Batch(source.importer), 0
+            batch, messages, characters, of_pieces = Batch(source.importer), 0, 0, 0
     yield batch
 
 
@@ -183,80 +180,37 @@ def is_large(paths: Iterable[Path]) -> bool:
     return False
 
 
-class _Source(Protocol):
-    def next(self) -> Batch | None: ...
-
-    def stop(self) -> None:
-        """End the reading. `next` may be running in another thread."""
-
-    def close(self) -> None: ...
-
-
-class _ThreadSource:
-    """Reads in a thread of this process."""
-
-    def __init__(self, request: ImportRequest) -> None:
-        self._batches = batches_of(request)
-
-    def next(self) -> Batch | None:
-        return next(self._batches, None)
-
-    def stop(self) -> None:
-        """The thread ends with the batch that it is reading."""
-
-    def close(self) -> None:
-        self._batches.close()
+def _start_reader() -> subprocess.Popen[bytes]:
+    # The working folder stays the same, because paths are relative to it.
+    return subprocess.Popen(
+        child_process.python("-c", READER),
+        env=child_process.own_environment(),
+        bufsize=PIPE_BYTES,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
 
 
-class _ProcessSource:
-    """Reads in a process of its own. It sends each batch through a pipe, and waits while the pipe is full."""
-
-    def __init__(self, request: ImportRequest) -> None:
-        self._request: ImportRequest | None = request
-        self._is_over = False
-        # The working folder stays the same, because paths are relative to it.
-        self._process = subprocess.Popen(
-            child_process.python("-c", READER),
-            env=child_process.own_environment(),
-            bufsize=PIPE_BYTES,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def next(self) -> Batch | None:
-        if self._is_over:
-            return None
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        if self._request:
-            with suppress(BrokenPipeError), stdin:
-                pickle.dump(self._request, stdin)
-            self._request = None
+def _batches_from(reader: subprocess.Popen[bytes], request: ImportRequest) -> Generator[Batch]:
+    """The batches that a process of its own reads. It sends each through a pipe, and waits while the pipe is full."""
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    with suppress(BrokenPipeError), reader.stdin:
+        pickle.dump(request, reader.stdin)
+    while True:
         try:
-            sent = pickle.load(stdout)  # noqa: S301 - our own process wrote it
+            sent = pickle.load(reader.stdout)  # noqa: S301 - our own process wrote it
         except (EOFError, pickle.UnpicklingError):
-            self._is_over = True
-            code = self._process.wait()
+            code = reader.wait()
             why = f"its reader was ended by signal {-code}" if code < 0 else f"its reader ended with {code}"
-            return Batch(skipped=[Skipped("the rest", f"{why}; import it again to go on", is_error=True)])
+            yield Batch(skipped=[Skipped("the rest", f"{why}; import it again to go on", is_error=True)])
+            return
+        if sent is None:
+            return
         if isinstance(sent, Exception):
             raise sent
-        batch: Batch | None = sent
-        self._is_over = batch is None
-        return batch
-
-    def stop(self) -> None:
-        self._is_over = True
-        self._process.kill()
-        self._process.wait()
-
-    def close(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
+        yield sent
 
 
 def lower_priority() -> None:

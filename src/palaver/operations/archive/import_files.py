@@ -12,6 +12,7 @@ from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from palaver.errors import PalaverError
 from palaver.importers.discover import Skipped
@@ -25,7 +26,7 @@ from palaver.operations.library.import_items import SHELVES, id_of
 from palaver.operations.sessions.private import privacy_rules
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
-from palaver.store.library import archive
+from palaver.store.library import archive, import_jobs
 from palaver.store.library.archive import Outcome, PreparedConversation
 from palaver.store.workspaces import Workspace
 from palaver.text.tool_output import ToolOutput
@@ -239,3 +240,15 @@ def _compare_pieces(read: Reader, pieces: list[ImportedPiece], seen: set[str]) -
         outcomes.append("unchanged" if outcome == "new" and content in seen else outcome)
         seen.add(content)
     return outcomes
+
+
+# The states of imports of uploads, for all servers that share the data
+
+
+async def store_state(here: Workspace, state: dict[str, Any]) -> None:
+    await here.change(lambda change: import_jobs.put(change, state))
+
+
+async def state_of(here: Workspace, id: str) -> dict[str, Any] | None:
+    """The state of an import that this or another server has begun."""
+    return await here.read(lambda read: import_jobs.find(read, id))

@@ -13,7 +13,7 @@ from palaver.model import visibility
 from palaver.model.events import encode
 from palaver.model.people import Caller
 from palaver.operations.bus.connect import config
-from palaver.operations.library.captions import media_types
+from palaver.operations.library.media import media_types
 from palaver.search.open import RetrievalOptions, open_document, plan_of
 from palaver.search.sources import SOURCES, parse_uri
 from palaver.store.bus import agents, messages, threads

@@ -91,6 +91,5 @@ CHARACTERS = ItemSource(
     },
     columns=("id", "name", "tags", "last_modified"),
 )
-(
-    create_character, read_character, update_character, list_characters, delete_character, restore_character,
-) = operations_of(CHARACTERS)  # fmt: skip
+OPERATIONS = operations_of(CHARACTERS)
+create_character, read_character, update_character, list_characters, delete_character, restore_character = OPERATIONS

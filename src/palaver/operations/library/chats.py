@@ -126,7 +126,8 @@ CHATS = _ChatItems(
     },
     columns=("id", "title", "message_count", "last_modified"),
 )
-create_chat, read_chat, update_chat, list_chats, delete_chat, restore_chat = operations_of(CHATS)
+OPERATIONS = operations_of(CHATS)
+create_chat, read_chat, update_chat, list_chats, delete_chat, restore_chat = OPERATIONS
 
 
 @operation(

@@ -9,20 +9,17 @@ from typing import Any
 
 import orjson
 
-from palaver.model.library import Character, ImportedPiece, ItemDraft, Media, Note, Prompt
-from palaver.search.sources.characters import index_character
-from palaver.search.sources.media import index_media
-from palaver.search.sources.notes import index_note
-from palaver.search.sources.prompts import index_prompt
+from palaver.model.library import ImportedPiece, ItemDraft, Media, Note
+from palaver.operations.library.characters import CHARACTERS
+from palaver.operations.library.media import MEDIA
+from palaver.operations.library.notes import NOTES
+from palaver.operations.library.prompts import PROMPTS
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Outcome
 
 SHELVES: dict[type[Any], tuple[str, Callable[[Any], ItemDraft]]] = {
-    Note: ("notes", index_note),
-    Media: ("media", index_media),
-    Character: ("characters", index_character),
-    Prompt: ("prompts", index_prompt),
+    source.piece: (source.name, source.index) for source in (NOTES, MEDIA, CHARACTERS, PROMPTS)
 }
 
 

@@ -66,15 +66,11 @@ def list_library(read: Reader, caller: Caller, request: ListLibrary) -> LibraryP
     if request.source == "media" and request.origin:
         scopes.append(tokens.media_type(request.origin))
     wanted = Wanted(
-        source=request.source,
         groups=groups,
         text=request.text.strip(),
-        tag=request.tag,
-        origin=request.origin,
         project=request.project.strip(),
-        sort=request.sort,
-        deleted=request.deleted,
         tokens=tuple(scopes),
+        **request.model_dump(include={"source", "tag", "origin", "sort", "deleted"}),
     )
     documents, total = listing.page(read, wanted, request.limit, request.offset)
     found = listing.choices(read, wanted) if request.choices else None

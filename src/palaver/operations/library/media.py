@@ -4,19 +4,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field
 
+from palaver.errors import NotFound
 from palaver.model.library import Media, Segment
+from palaver.model.people import Caller
 from palaver.model.requests import AnyId, Line, Request, storable
-from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
+from palaver.operations.library.items import (
+    Content,
+    Created,
+    ItemSource,
+    Keywords,
+    VersionedEdit,
+    current,
+    operations_of,
+)
+from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.sources.media import index_media
 from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.items import LibraryItem
 from palaver.store.search import found_passages
+from palaver.text import subtitles
+from palaver.text.subtitles import Cue
+
+SUGGESTED = (
+    "video",
+    "audio",
+    "podcast",
+    "pdf",
+    "epub",
+    "docx",
+    "pptx",
+    "html",
+    "markdown",
+    "txt",
+    "image",
+    "article",
+)
+"""Types of media that a list offers, beside those in use."""
 
 Address = Annotated[str, Field(max_length=4000), AfterValidator(storable)]
 
@@ -177,4 +206,50 @@ MEDIA = _MediaItems(
     columns=("id", "media_type", "title", "last_modified"),
     text="content",
 )
-create_media, read_media, update_media, list_media, delete_media, restore_media = operations_of(MEDIA)
+OPERATIONS = operations_of(MEDIA)
+create_media, read_media, update_media, list_media, delete_media, restore_media = OPERATIONS
+
+
+# Transcripts
+
+
+class GetTranscript(Request):
+    media_id: AnyId
+    """Id of the media item."""
+    format: Literal["text", "srt", "vtt", "json"] = "text"
+    """text, srt, vtt or json."""
+    include_timestamps: bool = False
+    """Start each line with its time (text format)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaTranscript:
+    content: str | dict[str, Any]
+
+
+@operation(
+    Tool("media.transcript", brings_words=True, toolset="knowledge"),
+    Route("GET", "/api/media/{media_id}/transcript"),
+    Command("media transcript", takes=("media_id",), text="content"),
+)
+def get_transcript(read: Reader, caller: Caller, request: GetTranscript) -> MediaTranscript:
+    """Get the transcript of a recording as text, SRT, WebVTT or JSON."""
+    found = current(read, "media", request.media_id)
+    said = [Cue(s.start, s.end, s.text) for s in segments_of(items.bodies(read, found.document_id))]
+    if not said:
+        advice = "This item has no timed segments. Open its text with media.get."
+        raise NotFound("transcript", request.media_id, advice, of="media")
+    match request.format:
+        case "srt":
+            return MediaTranscript(subtitles.as_srt(said))
+        case "vtt":
+            return MediaTranscript(subtitles.as_vtt(said))
+        case "json":
+            return MediaTranscript({"segments": [cue._asdict() for cue in said]})
+        case _:
+            return MediaTranscript(subtitles.as_text(said, timed=request.include_timestamps))
+
+
+def media_types(read: Reader) -> dict[str, list[str]]:
+    """The media types in use, and suggested ones."""
+    return {"media_types": items.media_types(read), "suggested": list(SUGGESTED)}

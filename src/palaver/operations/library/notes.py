@@ -68,4 +68,5 @@ NOTES = ItemSource(
     },
     hidden=("created_at",),
 )
-create_note, read_note, update_note, list_notes, delete_note, restore_note = operations_of(NOTES)
+OPERATIONS = operations_of(NOTES)
+create_note, read_note, update_note, list_notes, delete_note, restore_note = OPERATIONS

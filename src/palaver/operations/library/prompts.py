@@ -75,4 +75,5 @@ PROMPTS = ItemSource(
         "update": Command("prompt edit", takes=("prompt_id",)),
     },
 )
-create_prompt, read_prompt, update_prompt, list_prompts, delete_prompt, restore_prompt = operations_of(PROMPTS)
+OPERATIONS = operations_of(PROMPTS)
+create_prompt, read_prompt, update_prompt, list_prompts, delete_prompt, restore_prompt = OPERATIONS

@@ -20,7 +20,7 @@ import orjson
 from palaver.errors import Unavailable
 from palaver.importers import LONGEST_ID, LineReader, ReadProgress, Said, Unreadable, masked_text
 from palaver.importers.coding_agents.session_files import SessionFiles
-from palaver.importers.files import zstd
+from palaver.importers.files import streams
 from palaver.importers.files.sqlite_file import Changed, Locked
 from palaver.importers.item import Item, Skipped
 from palaver.importers.registry import CHATS, WholeSessions
@@ -98,7 +98,7 @@ class WatchedFile:
         """Each line with the offset of its end; None for one that is too long. An incomplete last line is left out."""
         source: BinaryIO
         if self.is_compressed:
-            source = io.BufferedReader(zstd.Unpacked(self.path))
+            source = io.BufferedReader(streams.Unpacked(self.path))
         else:
             source = self.path.open("rb", buffering=1024 * 1024)
         with source:

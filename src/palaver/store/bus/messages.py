@@ -17,6 +17,7 @@ from palaver.store.bus.threads import FAR_FUTURE, StoredThread, lock
 from palaver.store.bus.threads import must_exist as must_have_thread
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
+from palaver.store.library.documents import NewPassage
 from palaver.store.rows import from_row
 
 MINUTE_MICROS = 60_000_000
@@ -56,6 +57,20 @@ def _data(message: Message) -> dict[str, Any]:
         "edited_at": micros(message.edited_at) if message.edited_at else None,
         "edit_version": message.edit_version or None,
     }
+
+
+def _passage(document_id: int, message: Message) -> NewPassage:
+    return NewPassage(
+        document_id,
+        message.seq,
+        message.id,
+        message.content,
+        message.created_at,
+        role=message.role,
+        author=message.author,
+        author_id=message.author_id,
+        data=_data(message),
+    )
 
 
 def find(read: Reader, message_id: str) -> StoredMessage | None:
@@ -133,19 +148,7 @@ def by_key(read: Reader, thread: StoredThread, author: str, key: str) -> StoredM
 
 def add(change: Change, thread: StoredThread, message: Message, key: str | None = None) -> mentions.Receivers:
     """Add a message to its thread. Returns who it is meant for."""
-    passage_id = documents.add_passage(
-        change,
-        source="bus",
-        document_id=thread.document_id,
-        position=message.seq,
-        native_id=message.id,
-        role=message.role,
-        author=message.author,
-        author_id=message.author_id,
-        text=message.content,
-        created_at=message.created_at,
-        data=_data(message),
-    )
+    passage_id = documents.add_passage(change, "bus", _passage(thread.document_id, message))
     receivers = receivers_of(change, thread, message)
     mentions.add(change, message, passage_id, thread.document_id, receivers)
     if key is not None:
@@ -165,16 +168,7 @@ def edit(change: Change, stored: StoredMessage, content: str, edited_by: str) ->
         edited_by=edited_by,
         created_at=micros(at),
     )
-    documents.update_passage(
-        change,
-        source="bus",
-        document_id=stored.document_id,
-        passage_id=stored.passage_id,
-        author_id=old.author_id,
-        role=old.role,
-        text=content,
-        data=documents.encode_data(_data(message)),
-    )
+    documents.update_passage(change, "bus", stored.passage_id, _passage(stored.document_id, message))
     change.run("delete_mentions", passage_id=stored.passage_id)
     receivers = receivers_of(change, must_have_thread(change, message.thread_id), message)
     mentions.add(change, message, stored.passage_id, stored.document_id, receivers)

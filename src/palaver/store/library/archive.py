@@ -114,12 +114,8 @@ def _batches_without_repeats(batch: Sequence[PreparedConversation]) -> Iterator[
     yield list(some.values())
 
 
-def compare(read: Reader, conversation: Conversation) -> Outcome:
-    """The outcome that storing this conversation would have."""
-    return compare_all(read, [prepare(conversation)])[0]
-
-
 def compare_all(read: Reader, batch: Sequence[PreparedConversation]) -> list[Outcome]:
+    """The outcomes that storing these conversations would have."""
     known = _known(read, [one.conversation.id for one in batch])
     return [_outcome(one, known.get(one.conversation.id)) for one in batch]
 

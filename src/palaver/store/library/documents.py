@@ -69,56 +69,7 @@ def add_document(
 
 def add_title(change: Change, source: str, document_id: int, native_id: str, title: str, created_at: datetime) -> None:
     """Add the title of a document as the passage at position 0."""
-    add_passage(
-        change,
-        source=source,
-        document_id=document_id,
-        position=0,
-        native_id=f"{native_id}#title",
-        field="title",
-        text=title,
-        created_at=created_at,
-    )
-
-
-def add_passage(
-    change: Change,
-    *,
-    source: str,
-    document_id: int,
-    position: int,
-    native_id: str,
-    text: str,
-    created_at: datetime | None,
-    field: str = "content",
-    role: str | None = None,
-    author: str | None = None,
-    author_id: str | None = None,
-    data: dict[str, Any] | None = None,
-) -> int:
-    """Store and index a passage. Returns its id."""
-    first, last = id_range_of(source, titles=field == "title")
-    row = change.must(
-        "insert_passage",
-        first=first,
-        last=last,
-        document_id=document_id,
-        position=position,
-        native_id=native_id,
-        field=field,
-        role=role,
-        author=author,
-        author_id=author_id,
-        text=text,
-        created_at=micros(created_at) if created_at else None,
-        data=encode_data(data or {}),
-        checksum=checksum_of(text),
-    )
-    passage_id: int = row["id"]
-    scopes = further_scopes(source, data or {})
-    row_of = partial(index_row, source, document_id, field, author_id, text, role, scopes)
-    change.index_text(passage_id, len(text), row_of, is_new=True)
-    return passage_id
+    add_passage(change, source, NewPassage(document_id, 0, f"{native_id}#title", title, created_at, "title"))
 
 
 class IndexedText(NamedTuple):
@@ -155,6 +106,31 @@ class NewPassage(NamedTuple):
     """The index form of the text, if it was computed before."""
 
 
+def _columns(new: NewPassage) -> dict[str, Any]:
+    """The columns of a passage, in the order in which `insert_passages` takes them."""
+    return {
+        "document_id": new.document_id,
+        "position": new.position,
+        "native_id": new.native_id,
+        "field": new.field,
+        "role": new.role,
+        "author": new.author,
+        "author_id": new.author_id,
+        "text": new.text,
+        "created_at": micros(new.created_at) if new.created_at else None,
+        "data": encode_data(new.data) if new.data else "{}",
+        "checksum": checksum_of(new.text),
+    }
+
+
+def add_passage(change: Change, source: str, new: NewPassage) -> int:
+    """Store and index a passage. Returns its id."""
+    first, last = id_range_of(source, titles=new.field == "title")
+    passage_id: int = change.must("insert_passage", first=first, last=last, **_columns(new))["id"]
+    change.index_text(passage_id, len(new.text), partial(index_row, source, new), is_new=True)
+    return passage_id
+
+
 def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) -> None:
     """Store and index many passages with few statements."""
     titles: list[NewPassage] = []
@@ -166,38 +142,27 @@ def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) ->
             continue
         first, last = id_range_of(source, titles=some is titles)
         ids = orjson.loads(change.must("take_passage_ids", first=first, last=last, count=len(some))["ids"])
-        rows = (
-            (id, new.document_id, new.position, new.native_id, new.field, new.role, new.author, new.author_id,
-             new.text, micros(new.created_at) if new.created_at else None,
-             encode_data(new.data) if new.data else "{}", checksum_of(new.text))
-            for id, new in zip(ids, some, strict=True)
-        )  # fmt: skip
+        rows = ((id, *_columns(new).values()) for id, new in zip(ids, some, strict=True))
         change.run_rows("insert_passages", rows)
         for id, new in zip(ids, some, strict=True):
-            change.index_text(id, len(new.text), partial(_new_index_row, source, new), is_new=True)
+            change.index_text(id, len(new.text), partial(index_row, source, new), is_new=True)
 
 
-def _new_index_row(source: str, new: NewPassage) -> IndexRow:
-    more = further_scopes(source, new.data) if new.data else ()
-    scopes = scopes_of(source, new.document_id, new.field, new.author_id, new.role, more)
-    words, stems, substring, prepared = new.indexed or indexed_text(source, new.text)
-    created_at = micros(new.created_at) if new.created_at else None
+def index_row(source: str, passage: NewPassage) -> IndexRow:
+    """The index row of a passage."""
+    more = further_scopes(source, passage.data) if passage.data else ()
+    scopes = scopes_of(source, passage.document_id, passage.field, passage.author_id, passage.role, more)
+    words, stems, substring, prepared = passage.indexed or indexed_text(source, passage.text)
+    created_at = micros(passage.created_at) if passage.created_at else None
     return IndexRow(scopes, words, stems, substring, created_at, prepared)
 
 
-def index_row(
-    source: str,
-    document_id: int,
-    field: str,
-    author_id: str | None,
-    text: str,
-    role: str | None = None,
-    more: Iterable[str] = (),
-    created_at: int | None = None,
-) -> IndexRow:
-    """The index row of a passage."""
-    words, stems, substring, _ = indexed_text(source, text)
-    return IndexRow(scopes_of(source, document_id, field, author_id, role, more), words, stems, substring, created_at)
+def index_row_of(source: str, row: Row) -> IndexRow:
+    """The index row of a stored passage."""
+    more = further_scopes(source, orjson.loads(row["data"]))
+    scopes = scopes_of(source, row["document_id"], row["field"], row["author_id"], row["role"], more)
+    words, stems, substring, _ = indexed_text(source, row["text"])
+    return IndexRow(scopes, words, stems, substring, row["created_at"])
 
 
 def scopes_of(
@@ -265,27 +230,16 @@ def projects_named(read: Reader, source: str, name: str | None) -> str | None:
     return orjson.dumps([project for project in known if is_called(project, name)]).decode()
 
 
-def update_passage(
-    change: Change,
-    *,
-    source: str,
-    document_id: int,
-    passage_id: int,
-    author_id: str | None,
-    role: str | None,
-    text: str,
-    data: str,
-) -> None:
-    change.run("update_passage", id=passage_id, text=text, data=data, checksum=checksum_of(text))
-    more = further_scopes(source, orjson.loads(data))
-    row_of = partial(index_row, source, document_id, "content", author_id, text, role, more)
-    change.index_text(passage_id, len(text), row_of, is_new=False)
+def update_passage(change: Change, source: str, passage_id: int, changed: NewPassage) -> None:
+    """Replace the text and the data of a passage."""
+    columns = _columns(changed)
+    change.run("update_passage", id=passage_id, **{name: columns[name] for name in ("text", "data", "checksum")})
+    change.index_text(passage_id, len(changed.text), partial(index_row, source, changed), is_new=False)
 
 
 def retitle(change: Change, *, source: str, document_id: int, title: str) -> None:
     row = change.must("title_passage", document_id=document_id)
-    change.run("update_passage", id=row["id"], text=title, data="{}", checksum=checksum_of(title))
-    change.index(row["id"], index_row(source, document_id, "title", None, title), is_new=False)
+    update_passage(change, source, row["id"], NewPassage(document_id, 0, "", title, None, "title"))
 
 
 def backfill(change: Change, limit: int) -> int:
@@ -322,21 +276,6 @@ def index_put_off(change: Change, made: Sequence[tuple[Row, IndexRow]], put_off:
 
 def _unindexed(read: Reader, passage_ids: Iterable[int]) -> list[Row]:
     return read.all("unindexed_among", ids=orjson.dumps(list(passage_ids)).decode())
-
-
-def index_row_of(source: str, row: Row) -> IndexRow:
-    """The index row of a stored passage."""
-    more = further_scopes(source, orjson.loads(row["data"]))
-    return index_row(
-        source,
-        row["document_id"],
-        row["field"],
-        row["author_id"],
-        row["text"],
-        row["role"],
-        more,
-        row["created_at"],
-    )
 
 
 def has_marked_human_only(read: Reader) -> bool:

@@ -192,17 +192,9 @@ def add_message(
     change.run("lock_item", id=item.document_id)
     last = change.must("passage_bounds", document_id=item.document_id)["last"]
     native_id, moment = new_id(), at or now()
-    documents.add_passage(
-        change,
-        source=item.source,
-        document_id=item.document_id,
-        position=last + 1,
-        native_id=native_id,
-        author=author,
-        text=text,
-        created_at=moment,
-        data={documents.SCOPES: list(scopes)},
-    )
+    data = {documents.SCOPES: list(scopes)}
+    new = NewPassage(item.document_id, last + 1, native_id, text, moment, author=author, data=data)
+    documents.add_passage(change, item.source, new)
     change.run("touch_document", id=item.document_id, modified_at=micros(moment))
     return AddedMessage(native_id, last, moment)
 
@@ -228,19 +220,10 @@ def _write(change: Change, item: LibraryItem, draft: ItemDraft) -> None:
 
 
 def _add_title(change: Change, item: LibraryItem, title: str, scopes: tuple[str, ...]) -> None:
-    if not title:
-        return
-    documents.add_passage(
-        change,
-        source=item.source,
-        document_id=item.document_id,
-        position=0,
-        native_id=f"{item.id}#title",
-        field="title",
-        text=title,
-        created_at=item.created_at,
-        data={documents.SCOPES: list(scopes)} if scopes else {},
-    )
+    if title:
+        data = {documents.SCOPES: list(scopes)} if scopes else None
+        new = NewPassage(item.document_id, 0, f"{item.id}#title", title, item.created_at, "title", data=data)
+        documents.add_passage(change, item.source, new)
 
 
 def _rows(read: Reader, document_id: int) -> list[Row]:

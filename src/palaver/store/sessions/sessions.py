@@ -120,29 +120,25 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
         if turn.tool:
             data[TOOL] = turn.tool
         passage_id = writer.known.get(turn.id)
+        passage = NewPassage(
+            writer.document_id,
+            writer.position + 1,
+            turn.id,
+            turn.content,
+            turn.ts,
+            role=turn.role,
+            author=owner.slug,
+            author_id=owner.id,
+            data=data,
+        )
         if passage_id is None:
             writer.position += 1
             writer.last = max(writer.last, micros(turn.ts))
-            new.append(
-                NewPassage(
-                    writer.document_id,
-                    writer.position,
-                    turn.id,
-                    turn.content,
-                    turn.ts,
-                    role=turn.role,
-                    author=owner.slug,
-                    author_id=owner.id,
-                    data=data,
-                )
-            )
+            new.append(passage)
         elif rewrite:
             at, encoded = micros(turn.ts), documents.encode_data(data)
             changed.append((passage_id, turn.role, turn.content, at, encoded, checksum_of(turn.content)))
-            row_of = partial(
-                documents.index_row,
-                "sessions", writer.document_id, "content", owner.id, turn.content, turn.role, scopes,
-            )  # fmt: skip
+            row_of = partial(documents.index_row, "sessions", passage)
             change.index_text(passage_id, len(turn.content), row_of, is_new=False)
     if changed:
         change.run_rows("replace_turns", changed)

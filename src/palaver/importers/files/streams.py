@@ -1,13 +1,17 @@
-"""Count the bytes that are read from a stream, and stop archives that unpack to far too much (zip bombs)."""
+"""Streams: count the bytes that are read, decompress zstd, and stop what unpacks to far too much (zip bombs)."""
 
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import BinaryIO
 
 from palaver.importers import Unreadable
 
+ZSTD = b"\x28\xb5\x2f\xfd"
+"""How files begin that are compressed with zstd."""
 MOST_TIMES = 250
 """A packed file may unpack to this many times its size. Conversations unpack to twenty times at most."""
 HARMLESS = 64 * 1024 * 1024
@@ -54,4 +58,37 @@ class _Counted(io.RawIOBase):
 
     def close(self) -> None:
         self._source.close()
+        super().close()
+
+
+class Unpacked(io.RawIOBase):
+    """A stream that is decompressed with zstd. It raises Unreadable where the data is damaged or incomplete."""
+
+    def __init__(self, source: BinaryIO | Path) -> None:
+        if sys.version_info >= (3, 14):  # before, there is a backport
+            from compression import zstd
+        else:
+            from backports import zstd
+        self._damage = zstd.ZstdError
+        self._file = zstd.open(source, "rb")
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            found: bytes = self._file.read1(size)
+            return found
+        except EOFError:
+            raise Unreadable("not complete") from None
+        except self._damage:
+            raise Unreadable("damaged") from None
+
+    def readinto(self, into: memoryview) -> int:  # type: ignore[override]
+        found = self.read(len(into))
+        into[: len(found)] = found
+        return len(found)
+
+    def close(self) -> None:
+        self._file.close()
         super().close()
