@@ -19,7 +19,7 @@ from tests.importers.shapes import as_json
 from tests.store.bus import Bus
 
 from palaver.errors import PalaverError
-from palaver.operations.archive import giving_way, import_batches
+from palaver.operations.archive import import_batches, import_files
 from palaver.operations.archive.import_files import Summary, import_paths
 from palaver.settings import Settings
 from palaver.store.engines.database import Change, Scope
@@ -204,18 +204,18 @@ async def test_an_import_alone_writes_whole_batches(
 async def test_an_import_gives_way_for_a_while_to_somebody_who_writes(
     here: Workspace, tmp_path: Path, written: list[int], monkeypatch: pytest.MonkeyPatch, seconds: float, last: int
 ):
-    monkeypatch.setattr(giving_way, "SECONDS", seconds)
+    monkeypatch.setattr(import_files, "GIVING_WAY_SECONDS", seconds)
     monkeypatch.setattr(import_batches, "MESSAGES_AT_ONCE_BESIDE_POSTS", 100)
     bus = Bus(here)
     thread, posts = await bus.thread(), list[asyncio.Task[Any]]()
 
-    real = giving_way.GivingWay._is_needed
+    real = import_files.GivingWay._is_needed
 
-    async def is_needed(giving: giving_way.GivingWay) -> bool:
+    async def is_needed(giving: import_files.GivingWay) -> bool:
         await asyncio.gather(*posts)  # what was posted is committed before the import looks
         return await real(giving)
 
-    monkeypatch.setattr(giving_way.GivingWay, "_is_needed", is_needed)
+    monkeypatch.setattr(import_files.GivingWay, "_is_needed", is_needed)
 
     def post_once(so_far: Summary) -> None:
         if not posts:
@@ -246,12 +246,12 @@ async def test_every_item_is_written_once_and_in_order(sizes: list[int], posts_a
         return ["new"] * len(some)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(giving_way, "PAUSE", 0.0)
-        giving = giving_way.GivingWay(cast(Workspace, Here()))
+        patch.setattr(import_files, "PAUSE_TIMES", 0.0)
+        giving = import_files.GivingWay(cast(Workspace, Here()))
         for _ in range(3):
             parts.clear()
             outcomes = await giving.write(sizes, lambda size: size, write)
             assert [one for part in parts for one in part] == sizes
             assert len(outcomes) == len(sizes)
             # A part is as short as it can be, or everything that was left.
-            assert all(sum(part[:-1]) < giving_way.ITEMS_AT_ONCE for part in parts[:-1])
+            assert all(sum(part[:-1]) < import_files.ITEMS_AT_ONCE for part in parts[:-1])

@@ -187,7 +187,7 @@ def test_the_end_of_a_very_long_text_is_left_out_with_a_word(monkeypatch: pytest
 
 def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(item_text, "LONGEST_FILE", 10)
-    monkeypatch.setattr(item_text.read_bytes, "__defaults__", (10,))
+    monkeypatch.setattr(item_text.read_bytes, "__defaults__", (10, item_text.TOO_LARGE))
     assert why_not(notes, "0123456789abc", "x.md") == item_text.TOO_LARGE
 
 

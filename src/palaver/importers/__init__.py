@@ -142,6 +142,15 @@ def parse_object(raw: bytes) -> dict[str, Any]:
     return found
 
 
+def object_in(raw: Any) -> dict[str, Any]:
+    """The JSON object in a text; empty if there is none."""
+    raw = raw.encode("utf-8", "replace") if isinstance(raw, str) else raw
+    try:
+        return parse_object(raw) if isinstance(raw, bytes) else {}
+    except Unreadable:
+        return {}
+
+
 def clean(text: str) -> str:
     """Replace characters that a database cannot store by U+FFFD."""
     if text.isascii() and "\x00" not in text:

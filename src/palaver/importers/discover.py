@@ -227,8 +227,8 @@ def _add_folder(folder: Path, place: _Place) -> Iterator[ImportSource | Skipped]
         yield place.skip(printable(str(closed.filename)), describe_problem(closed))
 
 
-def _add_file(item: Item, place: _Place) -> Iterator[ImportSource | Skipped]:
-    """Add a file to a place. A zip is a place of its own."""
+def _add_file(item: Item, place: _Place, inner: Zip | None = None, depth: int = 0) -> Iterator[ImportSource | Skipped]:
+    """Add a file to a place. A zip is a place of its own, unless it is in a zip: then `inner` reads it."""
     try:
         head = _read_head(item)
     except Exception as problem:
@@ -236,17 +236,21 @@ def _add_file(item: Item, place: _Place) -> Iterator[ImportSource | Skipped]:
         return
     if not head.startswith(ZIP) or _is_document(item, head):
         yield from _assign(item, head, place)
-        return
-    inner = _Place(item.name, place.importers, place.tool_output, is_named=place.is_named)
-    try:
-        yield from _add_zip(Zip(item.size, item.open), item.name, inner)
-    finally:
-        inner.close()
-    yield from inner.sources()
-    place.has_reported |= inner.has_reported
+    elif depth > 1:
+        yield place.skip(item.name, "a zip in a zip in a zip; unpack it and import the folder")
+    elif inner:
+        yield from _add_zip(inner, item.name, place, depth)
+    else:
+        of_zip = _Place(item.name, place.importers, place.tool_output, is_named=place.is_named)
+        try:
+            yield from _add_zip(Zip(item.size, item.open), item.name, of_zip)
+        finally:
+            of_zip.close()
+        yield from of_zip.sources()
+        place.has_reported |= of_zip.has_reported
 
 
-def _add_zip(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iterator[Skipped]:
+def _add_zip(archive: Zip, label: str, place: _Place, depth: int = 0) -> Iterator[ImportSource | Skipped]:
     place.zips.append(archive)
     try:
         files = list(archive.files())
@@ -267,19 +271,9 @@ def _add_zip(archive: Zip, label: str, place: _Place, *, depth: int = 1) -> Iter
         item = Item(shown, info.file_size, None, partial(archive.stream, info), inside if is_kept else "")
         if refusal := archive.refusal(info):
             yield place.skip(item.name, refusal)
-            continue
-        try:
-            head = _read_head(item)
-        except Exception as problem:
-            yield place.skip(item.name, describe_problem(problem))
-            continue
-        if not head.startswith(ZIP) or _is_document(item, head):
-            yield from _assign(item, head, place)
-        elif depth > 1:
-            yield place.skip(item.name, "a zip in a zip in a zip; unpack it and import the folder")
         else:
             inner = Zip(info.file_size, partial(archive.seekable, info))
-            yield from _add_zip(inner, item.name, place, depth=depth + 1)
+            yield from _add_file(item, place, inner, depth + 1)
 
 
 def _read_head(item: Item) -> bytes:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from palaver.importers import Unreadable, objects_of, parse_object, storable_text, tool_result
+from palaver.importers import Unreadable, object_in, objects_of, storable_text, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.lines import open_beside
 from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, parse_any_time, tool_call_or_none
@@ -86,11 +86,11 @@ def _said(messages: list[dict[str, Any]], kept: ToolOutput) -> Iterator[RawMessa
             case "command_output":
                 yield RawMessage(id, "tool", tool_result(text, kept), at)
             case "tool":
-                call = _object(text)
+                call = object_in(text)
                 given = {key: value for key, value in call.items() if key not in ("tool", "content")}
                 yield RawMessage(id, "tool", tool_call_or_none(call.get("tool"), given, kept), at)
             case "use_mcp_server":
-                call = _object(text)
+                call = object_in(text)
                 is_own = is_own_tool(call.get("toolName"), call.get("serverName"))
                 if not is_own:
                     shown = f"{call.get('serverName')}.{call.get('toolName') or call.get('uri')}"
@@ -101,13 +101,6 @@ def _said(messages: list[dict[str, Any]], kept: ToolOutput) -> Iterator[RawMessa
 
 def _spoken(kind: str, text: Any) -> Any:
     """The text of a message. Questions and plans are objects with their text in a field."""
-    if kind in ("plan_mode_respond", "followup") and (found := _object(text)):
+    if kind in ("plan_mode_respond", "followup") and (found := object_in(text)):
         return found.get("response") or found.get("question")
     return text
-
-
-def _object(text: Any) -> dict[str, Any]:
-    try:
-        return parse_object(text.encode("utf-8", "replace")) if isinstance(text, str) else {}
-    except Unreadable:
-        return {}

@@ -25,7 +25,16 @@ from urllib.parse import unquote, urlsplit
 
 import apsw
 
-from palaver.importers import Unreadable, clean, facts_of_call, objects_of, parse_object, storable_text, tool_result
+from palaver.importers import (
+    Unreadable,
+    clean,
+    facts_of_call,
+    object_in,
+    objects_of,
+    parse_object,
+    storable_text,
+    tool_result,
+)
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.lines import open_beside
 from palaver.importers.files.sqlite_file import columns_of, describe_error, has_columns, open_item, text_of_blob
@@ -200,13 +209,9 @@ def _timed(bubbles: Iterable[dict[str, Any]], about: dict[str, Any], kept: ToolO
 def _is_own(tool: dict[str, Any]) -> bool:
     """Whether this calls one of palaver's own tools. Newer versions have one name for all, and name the server."""
     given: Any = tool.get("params") or tool.get("rawArgs")
-    if isinstance(given, str):
-        try:
-            given = parse_object(given.encode("utf-8", "replace"))
-        except Unreadable:
-            given = None
+    given = given if isinstance(given, dict) else object_in(given)
     is_general = "mcp" in tool["name"].casefold()
-    server = given.get("server") or given.get("serverName") if is_general and isinstance(given, dict) else None
+    server = given.get("server") or given.get("serverName") if is_general else None
     return is_own_tool(tool["name"], server)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import apsw
 
-from palaver.importers import Unreadable, facts_of_call, parse_object, tool_result
+from palaver.importers import Unreadable, facts_of_call, object_in, parse_object, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.sqlite_file import (
     columns_of,
@@ -125,10 +125,7 @@ def _parent(database: apsw.Connection, id: str) -> str | None:
 
 def _undone(revert: str | None) -> tuple[Any, Any]:
     """The message, and perhaps the part in it, from which on all was undone."""
-    try:
-        found = parse_object((revert or "{}").encode())
-    except Unreadable:
-        found = {}
+    found = object_in(revert)
     return found.get("messageID"), found.get("partID")
 
 

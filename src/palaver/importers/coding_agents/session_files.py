@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from palaver.importers import LineReader, ReadProgress, Unreadable, parse_object
+from palaver.importers import LineReader, ReadProgress, Unreadable, object_in
 from palaver.importers.files.lines import head_after_damage, lines
 from palaver.importers.item import Item, RawBranch, RawConversation, RawMessage, Skipped, collect_messages
 from palaver.model.library import Conversation
@@ -26,7 +26,7 @@ class SessionFiles:
         path = _path(item)
         if self.reader.recognises(path, head):
             return True
-        is_damaged = path.suffix == ".jsonl" and not _begins_with_object(head)
+        is_damaged = path.suffix == ".jsonl" and not object_in(head.lstrip().partition(b"\n")[0])
         return is_damaged and self.reader.recognises(path, head_after_damage(item))
 
     def conversations(self, item: Item) -> Iterator[Conversation | Skipped]:
@@ -87,14 +87,6 @@ class _RewoundTurns:
             self.branches.append(RawBranch(self._after, []))
             self._is_open = True
         self.branches[-1].messages.extend(drafts)
-
-
-def _begins_with_object(head: bytes) -> bool:
-    first = head.lstrip().partition(b"\n")[0]
-    try:
-        return bool(parse_object(first))
-    except Unreadable:
-        return False
 
 
 def _parent(id: str) -> str | None:

@@ -9,7 +9,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from palaver.importers import Unreadable, parse_object
+from palaver.importers import object_in
 from palaver.importers.files import streams
 from palaver.importers.files.streams import count_reads, limit_reads
 from palaver.importers.item import HEAD_BYTES, Item, Skipped
@@ -37,20 +37,13 @@ def head_after_damage(item: Item) -> bytes:
     for line in lines(item):
         if found:
             found += line if isinstance(line, bytes) else b""
-        elif isinstance(line, bytes) and _is_object(line):
+        elif isinstance(line, bytes) and object_in(line):
             found = line
         elif (bad := bad + 1) > MOST_BAD_LINES:
             break
         if len(found) >= HEAD_BYTES:
             break
     return found[:HEAD_BYTES]
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return bool(parse_object(line))
-    except Unreadable:
-        return False
 
 
 def skip_line(item: Item, line: bytes, problem: Exception) -> Skipped:

@@ -98,8 +98,9 @@ def _events(source: BinaryIO) -> Iterator[XmlEvent]:
             problem = refused
         except (expat.ExpatError, ValueError, LookupError):
             problem = Unreadable("damaged: a part of it is not XML")
-        yield from found
-        found.clear()
+        is_open = bool(found) and found[-1][0] == "text"  # where it is damaged, its last text is not complete
+        ready, found[:] = found[: len(found) - is_open], found[len(found) - is_open :]
+        yield from ready
     if problem:
         raise problem
 

@@ -19,8 +19,8 @@ from palaver.errors import DatabaseNotFound, PalaverError
 from palaver.importers import Unreadable
 from palaver.importers.files.sqlite_file import Changed, Locked
 from palaver.operations.archive import import_batches
-from palaver.operations.archive.giving_way import GivingWay, messages_of
 from palaver.operations.archive.import_batches import ImportRequest
+from palaver.operations.archive.import_files import GivingWay, messages_of
 from palaver.settings import Settings
 from palaver.store.library import archive
 from palaver.store.workspaces import Workspace

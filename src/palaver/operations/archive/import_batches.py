@@ -92,7 +92,7 @@ async def read_batches(request: ImportRequest, *, is_large: bool = False) -> Asy
     with _tuned_for_two_threads:
         coming = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
         try:
-            while (batch := await coming) is not None:
+            while (batch := await asyncio.shield(coming)) is not None:
                 coming = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
                 yield batch
         finally:
@@ -133,8 +133,7 @@ def _batches_of_source(source: ImportSource, request: ImportRequest) -> Iterator
         if isinstance(one, Skipped):
             batch.skipped.append(one)
         elif isinstance(one, ImportedPiece):
-            key = item_key(SHELVES[type(one.piece)][0], content_digest(one))
-            if request.forgotten and request.forgotten.has(key):
+            if request.forgotten and request.forgotten.has(_key_of(one)):
                 batch.skipped.append(Skipped(one.origin, FORGOTTEN))
                 continue
             batch.pieces.append(one)
@@ -165,6 +164,10 @@ def _batches_of_source(source: ImportSource, request: ImportRequest) -> Iterator
             yield batch
             batch, messages, characters, of_pieces = Batch(source.importer), 0, 0, 0
     yield batch
+
+
+def _key_of(one: ImportedPiece) -> str:
+    return item_key(SHELVES[type(one.piece)][0], content_digest(one))
 
 
 def is_large(paths: Iterable[Path]) -> bool:

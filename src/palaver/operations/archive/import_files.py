@@ -6,20 +6,20 @@ Importing the same files again changes nothing, so an import may be stopped at a
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from palaver.errors import PalaverError
 from palaver.importers.discover import Skipped
 from palaver.model.library import ImportedPiece
 from palaver.operations import library
 from palaver.operations.archive import import_batches
-from palaver.operations.archive.giving_way import GivingWay, messages_of
 from palaver.operations.archive.import_batches import Batch, ImportRequest
 from palaver.operations.library import web_fetch
 from palaver.operations.library.import_items import SHELVES, id_of
@@ -33,6 +33,14 @@ from palaver.text.tool_output import ToolOutput
 
 MOST_SKIPPED_SHOWN = 200
 MOST_ITEMS_SHOWN = 1_000
+ITEMS_AT_ONCE = 20
+"""How many messages or documents are written in one transaction while others write."""
+GIVING_WAY_SECONDS = 5.0
+"""How long an import gives way after it has seen that somebody wrote."""
+PAUSE_TIMES = 2.0
+"""How long it waits after such a transaction, as a multiple of the time that the transaction took."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +142,53 @@ def _batch_size(here: Workspace, *, has_clients: bool, is_beside_server: bool) -
         return import_batches.MESSAGES_AT_ONCE_BESIDE_POSTS
     # Batches that are written at the same time are in memory at the same time.
     return max(1, import_batches.MESSAGES_AT_ONCE // here.long_changes_at_once)
+
+
+class GivingWay:
+    """An import gives way to people and agents who write meanwhile: short transactions, with a pause after each.
+
+    Notices that somebody else writes in a workspace: an import makes no events.
+    """
+
+    def __init__(self, here: Workspace) -> None:
+        self._here = here
+        self._newest_event: int | None = None
+        self._until = 0.0
+
+    async def _is_needed(self) -> bool:
+        newest = await self._here.last_event_id()
+        if self._newest_event not in (None, newest):
+            self._until = time.monotonic() + GIVING_WAY_SECONDS
+        self._newest_event = newest
+        return time.monotonic() < self._until
+
+    async def write(
+        self, items: Sequence[T], size_of: Callable[[T], int], write: Callable[[Sequence[T]], Awaitable[list[Outcome]]]
+    ) -> list[Outcome]:
+        """Write all items in one transaction, or in short ones with pauses while others write."""
+        outcomes: list[Outcome] = []
+        while len(outcomes) < len(items):
+            if not await self._is_needed():
+                return outcomes + await write(items[len(outcomes) :])
+            some = _first(items[len(outcomes) :], size_of)
+            began = time.monotonic()
+            outcomes += await write(some)
+            await asyncio.sleep(PAUSE_TIMES * (time.monotonic() - began))
+        return outcomes
+
+
+def _first(items: Sequence[T], size_of: Callable[[T], int]) -> Sequence[T]:
+    """As many items as one short transaction should hold, at least one."""
+    size = 0
+    for count, one in enumerate(items, 1):
+        size += size_of(one)
+        if size >= ITEMS_AT_ONCE:
+            return items[:count]
+    return items
+
+
+def messages_of(one: PreparedConversation) -> int:
+    return len(one.conversation.messages)
 
 
 class _Writes:

@@ -19,6 +19,7 @@ from palaver import __version__
 from palaver.errors import Forbidden, Invalid, PalaverError, Refused, TooLarge, Unavailable
 from palaver.importers import Unreadable
 from palaver.importers.item import HEAD_BYTES, Item, native_id
+from palaver.model.answers import answer_of
 from palaver.model.library import ImportedPiece, Media, Note
 from palaver.model.people import Caller
 from palaver.model.requests import Line, Request
@@ -120,13 +121,7 @@ def _read(url: str, last: str, kind: str, raw: bytes) -> ImportedPiece:
                 if isinstance(found, ImportedPiece):
                     piece = found.piece
                     if isinstance(piece, Note):
-                        piece = Media(
-                            title=piece.title,
-                            media_type="markdown",
-                            content=piece.content,
-                            keywords=piece.keywords,
-                            created_at=piece.created_at,
-                        )
+                        piece = answer_of(Media, piece, media_type="markdown")
                     if isinstance(piece, Media):
                         piece = replace(piece, url=url)
                     return ImportedPiece(native_id(f"url:{url}") or "url", piece)

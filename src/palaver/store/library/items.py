@@ -5,7 +5,7 @@ Deleting is soft: the document and its passages stay, but leave the index. Resto
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from palaver.model.times import instant, micros, now
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.library import documents
 from palaver.store.library.documents import NewPassage
+from palaver.store.rows import from_row
 
 Outcome = Literal["new", "changed", "unchanged"]
 
@@ -138,7 +139,7 @@ def _update_row(change: Change, item: LibraryItem, title: str, facts: dict[str, 
     if not is_current:
         raise Conflict(f"This {_NAMES[item.source]} was changed meanwhile. Read it again, then repeat the change.")
 
-    return LibraryItem(item.document_id, item.source, item.id, title, facts, item.created_at, at, item.version + 1)
+    return replace(item, title=title, facts=facts, last_modified=at, version=item.version + 1)
 
 
 def retitle(change: Change, item: LibraryItem, draft: ItemDraft) -> LibraryItem:
@@ -231,16 +232,9 @@ def _rows(read: Reader, document_id: int) -> list[Row]:
 
 
 def _item(source: str, row: Row) -> LibraryItem:
-    return LibraryItem(
-        row["id"],
-        source,
-        row["native_id"],
-        row["title"],
-        orjson.loads(row["data"]),
-        instant(row["created_at"]),
-        instant(row["modified_at"]),
-        row["version"],
-    )
+    facts, changed_at = orjson.loads(row["data"]), instant(row["modified_at"])
+    own = {"document_id": row["id"], "source": source, "id": row["native_id"]}
+    return from_row(LibraryItem, row, facts=facts, last_modified=changed_at, **own)
 
 
 def _unknown(source: str, id: str) -> NotFound:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -120,6 +120,14 @@ class _Document:
         return self.facts.get("project") or ""
 
 
+ORDERS: dict[str, Callable[[_Document], Any]] = {
+    "title": lambda one: substring_form(one.row["title"] or ""),
+    "created": lambda one: -one.row["created_at"],
+    "deleted": lambda one: -one.row["deleted_at"],
+}
+"""The orders in which rows do not come: they come with the last change first."""
+
+
 def page(read: Reader, wanted: Wanted, limit: int, offset: int) -> tuple[list[Card], int]:
     """A page of the wanted documents, and the number of all of them."""
     ids = _in_index(read, wanted)
@@ -129,7 +137,9 @@ def page(read: Reader, wanted: Wanted, limit: int, offset: int) -> tuple[list[Ca
     else:
         files = _files(read, wanted.source) if wanted.origin else {}
         found = [_Document(row, wanted.source, files) for row in _rows(read, wanted, ids)[0]]
-        found = _sorted(_matching(found, wanted), wanted)
+        found = _matching(found, wanted)
+        if order := ORDERS.get("deleted" if wanted.sort == "changed" and wanted.deleted else wanted.sort):
+            found.sort(key=order)
         rows, total = [one.row for one in found[offset : offset + limit]], len(found)
     files = _files(read, wanted.source, rows)
     return [_card(read, wanted.source, _Document(row, wanted.source, files)) for row in rows], total
@@ -211,17 +221,6 @@ def _matching(found: list[_Document], wanted: Wanted) -> list[_Document]:
         return all(word in text for word in words)
 
     return [one for one in found if is_wanted(one)]
-
-
-def _sorted(found: list[_Document], wanted: Wanted) -> list[_Document]:
-    """In the wanted order. Rows come with the last change first."""
-    if wanted.sort == "title":
-        return sorted(found, key=lambda one: substring_form(one.row["title"] or ""))
-    if wanted.sort == "created":
-        return sorted(found, key=lambda one: -one.row["created_at"])
-    if wanted.deleted:
-        return sorted(found, key=lambda one: -one.row["deleted_at"])
-    return found
 
 
 def _card(read: Reader, source: str, one: _Document) -> Card:
