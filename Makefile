@@ -9,7 +9,7 @@ HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference bench eval faults soak fuzz schemathesis conformance clients wheel sbom audit try-deploy lock clean
+.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference docs bench eval faults soak fuzz schemathesis conformance clients wheel sbom audit try-deploy lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,15 @@ screenshots: setup-dev ## make the pictures in docs/pictures from the story of p
 reference: setup-dev ## write docs/reference and integrations from the code
 	@$(BIN)/python tools/reference.py
 	@$(BIN)/python tools/integrations.py
+
+docs: .cache/docs/.have ## build the documentation site into site/, and check its links
+	@.cache/docs/bin/mkdocs --quiet build --strict --clean
+	@echo "==> site/index.html"
+
+.cache/docs/.have: requirements/docs.txt
+	@$(PYTHON) -m venv --clear .cache/docs
+	@.cache/docs/bin/pip install -qq --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
 
 bench: setup-dev ## measure: make bench ARGS="--seconds 5"
 	@$(BIN)/python tests/bench/run.py $(ARGS)
@@ -90,7 +99,7 @@ lock: ## pin the newest allowed versions in requirements/
 	@tools/lock $(ARGS)
 
 clean: ## remove .venv, caches and build results
-	rm -rf .venv .bench .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .bench .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist site
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The dev lock contains the runtime lock, so having it is having both.
