@@ -7,7 +7,7 @@ and refresh tokens are used once.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -27,21 +27,28 @@ from mcp.server.auth.provider import (
 from mcp.server.auth.settings import ClientRegistrationOptions
 from mcp.shared.auth import InvalidRedirectUriError, OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl, TypeAdapter, ValidationError
-from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Message
 
 from palaver.app import App
 from palaver.doors.authentication import Requester
 from palaver.doors.http.addresses import address_of
-from palaver.doors.oauth.metadata import ALL_SCOPES, USUAL_SCOPES, resource_of
-from palaver.errors import Refused
-from palaver.model.admin.oauth import IssuedTokens, OAuthClient, OAuthSecret
-from palaver.model.people import TokenScope
+from palaver.doors.http.bodies import body_of, read_body
+from palaver.doors.http.rest import json_response
+from palaver.doors.oauth import metadata
+from palaver.doors.oauth.metadata import ALL_SCOPES, USUAL_SCOPES
+from palaver.errors import Forbidden, Refused
+from palaver.model.admin.oauth import EVERYTHING, AccessRequest, IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.visibility import must_be_person
 from palaver.operations.admin import oauth_clients
+from palaver.operations.admin.oauth import OAuth
 from palaver.settings import LOOPBACK
 
+LARGEST = 32 * 1024
 CONSENT_PAGE = "/#/connect"
+TWICE = "a parameter is given twice"
+OTHER_SERVER = "resource is not an address of this server"
 NO_DOCUMENT = (
     "The server could not read the metadata document of this application, or the document is not valid. If the server "
     "cannot reach the internet, its administrator should set PALAVER_OAUTH=registration."
@@ -80,20 +87,20 @@ def _registered(client: OAuthClient) -> RegisteredClient:
     )
 
 
-@dataclass
 class Provider:
     """What the SDK's handlers ask for. Access tokens and revocation are not here: palaver's own routes know them.
 
-    `may_fetch`: read the metadata document of a client that is not known.
+    `caller`: the address or token of the caller, where a client may be stored. `may_fetch`: read the metadata document
+    of a client that is not known. `has_redirect_uri`: whether the token request repeats the redirect address. In OAuth
+    2.1 it need not: there is PKCE.
     """
 
-    app: App
-    base: str
-    caller: str = ""
-    """The address or token of the caller, where a client may be stored."""
-    may_fetch: bool = False
-    has_redirect_uri: bool = True
-    """Whether the token request repeats the redirect address. In OAuth 2.1 it need not: there is PKCE."""
+    def __init__(
+        self, request: Request, caller: str = "", *, may_fetch: bool = False, has_redirect_uri: bool = True
+    ) -> None:
+        self.app: App = request.app.state.app
+        self.base = metadata.base_of(request)
+        self.caller, self.may_fetch, self.has_redirect_uri = caller, may_fetch, has_redirect_uri
 
     async def client(self, client_id: str) -> OAuthClient | None:
         if self.may_fetch and self.app.settings.oauth == "on":
@@ -136,12 +143,8 @@ class Provider:
         """The resource that is asked for."""
         if not _CHALLENGE.fullmatch(code_challenge):
             raise AuthorizeError("invalid_request", "code_challenge must be a SHA-256 hash in base64url")
-        try:
-            found = resource_of(self.base, resource)
-        except ValueError:
-            found = None
-        if found is None:
-            raise AuthorizeError("invalid_target", "resource is not an address of this server")
+        if (found := metadata.resource_of(self.base, resource)) is None:
+            raise AuthorizeError("invalid_target", OTHER_SERVER)
         return found
 
     async def load_authorization_code(
@@ -197,89 +200,136 @@ class Provider:
         )
 
 
-# Endpoints
+# Endpoints for applications
 
 
-async def authorize(app: App, base: str, request: Request) -> Response:
+async def authorize(request: Request) -> Response:
     """Check a request, and send the person to the consent page.
 
     An error goes back to a program on the person's own computer. Nobody is sent to a web site before they agreed:
     everybody can register one, so this would be an open redirect (RFC 9700, 4.11.2). There the person sees the error.
     """
-    provider: Any = Provider(app, base, address_of(request.scope, app.settings), may_fetch=True)
+    caller = address_of(request.scope, request.app.state.app.settings)
+    provider: Any = Provider(request, caller, may_fetch=True)
     client_id = request.query_params.get("client_id", "")
     if client_id.startswith("https://") and await provider.client(client_id) is None:
         return JSONResponse({"error": "invalid_client", "error_description": NO_DOCUMENT}, 400)
     response = await AuthorizationHandler(provider).handle(request)
     target = response.headers.get("location", "")
-    if not target or target.startswith(f"{base}{CONSENT_PAGE}"):
+    if not target or target.startswith(f"{provider.base}{CONSENT_PAGE}"):
         return response
     if urlsplit(target).hostname in LOOPBACK:
-        response.headers["location"] = construct_redirect_uri(target, iss=base)
+        response.headers["location"] = construct_redirect_uri(target, iss=provider.base)
         return response
     given = dict(parse_qsl(urlsplit(target).query))
     problem = {name: given[name] for name in ("error", "error_description") if name in given}
     return JSONResponse(problem, 400)
 
 
-async def register(app: App, base: str, caller: str, request: Request) -> Response:
+async def register(request: Request) -> Response:
     options = ClientRegistrationOptions(enabled=True, default_scopes=USUAL_SCOPES)
-    provider: Any = Provider(app, base, caller)
-    return await RegistrationHandler(provider, options).handle(request)
+    provider: Any = Provider(request, request.state.caller)
+    return await RegistrationHandler(provider, options).handle(await _small(request))
 
 
-async def token(app: App, base: str, request: Request, form: FormData) -> Response:
-    provider: Any = Provider(app, base, has_redirect_uri="redirect_uri" in form)
-    response: Response = await TokenHandler(provider, ClientAuthenticator(provider)).handle(request)
+async def token(request: Request) -> Response:
+    """Exchange a code or a refresh token for new tokens."""
+    small = await _small(request)
+    form = await small.form()
+    if len(form.multi_items()) > len(form):
+        return _error("invalid_request", TWICE)
+    provider: Any = Provider(request, has_redirect_uri="redirect_uri" in form)
+    if "resource" in form and metadata.resource_of(provider.base, str(form["resource"])) is None:
+        return _error("invalid_target", OTHER_SERVER)
+    response: Response = await TokenHandler(provider, ClientAuthenticator(provider)).handle(small)
     return response
+
+
+async def revoke(request: Request) -> Response:
+    """End an application's access (RFC 7009). The SDK's handler refuses clients without a secret."""
+    oauth = request.app.state.app.oauth
+    form = await (await _small(request)).form()
+    secret, client_id = form.get("token"), form.get("client_id")
+    if len(form.multi_items()) > len(form):
+        return _error("invalid_request", TWICE)
+    if not isinstance(secret, str):
+        return _error("invalid_request", "token is required")
+    if not isinstance(client_id, str) or await oauth.known_client(client_id) is None:
+        return _error("invalid_client", "client_id is not known", 401)
+    found = await oauth.find_access_token(secret) or await oauth.find_refresh_token(secret)
+    if found and found.application.client_id == client_id:
+        await oauth.end(found.application)
+    return Response()
+
+
+def _error(code: str, description: str, status: int = 400) -> Response:
+    return json_response({"error": code, "error_description": description}, status, {"cache-control": "no-store"})
+
+
+async def _small(request: Request) -> Request:
+    """The request with its body already read, which must be short."""
+    body = await read_body(request, LARGEST)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return Request(request.scope, receive)
 
 
 # The consent page
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A request for access, as the consent page gets it."""
+async def show_request(request: Request) -> Response:
+    requester, asked, _ = await _asked_of_person(request)
+    host = urlsplit(asked.redirect_uri).hostname
+    return json_response(
+        {
+            "application": asked.client.name,
+            "publisher": urlsplit(asked.client.id).hostname if asked.client.has_document else None,
+            "returns_to": "this computer" if host in LOOPBACK else host,
+            "scopes": [{"name": scope, "is_allowed": scope in requester.caller.scopes} for scope in asked.scopes],
+            "is_whole_server": asked.resource == EVERYTHING,
+        }
+    )
 
-    client: OAuthClient
-    redirect_uri: str
-    scopes: list[TokenScope]
-    resource: str
-    code_challenge: str
-    state: str | None
+
+async def decide(request: Request) -> Response:
+    """Let the application in or not. The answer is the address that tells it, with a code if it is let in."""
+    requester, asked, given = await _asked_of_person(request)
+    if given.get("allow") is True:
+        chosen = given.get("scopes")
+        scopes = [scope for scope in asked.scopes if isinstance(chosen, list) and scope in chosen]
+        if not set(scopes) & requester.caller.scopes:
+            raise Refused("scopes: choose at least one that you have yourself.")
+        oauth: OAuth = request.app.state.app.oauth
+        outcome = {"code": await oauth.connect(requester.workspace, requester.caller, replace(asked, scopes=scopes))}
+    else:
+        outcome = {"error": "access_denied"}
+    target = construct_redirect_uri(asked.redirect_uri, **outcome, state=asked.state, iss=metadata.base_of(request))
+    return json_response({"redirect": target})
 
 
-async def read_request(app: App, base: str, requester: Requester, query: str) -> Asked:
-    """The request in the address of the consent page. It is checked again: the address may be anybody's."""
-    provider = Provider(app, base, f"token {requester.token_id}", may_fetch=True)
+async def _asked_of_person(request: Request) -> tuple[Requester, AccessRequest, dict[str, Any]]:
+    """The person who is logged in, the request for access, and the body. The request is in the body, as it was in the
+    address of the consent page. It is checked again: the address may be anybody's."""
+    requester: Requester = request.scope["palaver.requester"]
+    must_be_person(requester.caller)
+    if "read" not in requester.caller.scopes:
+        raise Forbidden("Your token needs the scope 'read' to let applications in.")
+    given = await body_of(request, LARGEST)
+    if not isinstance(given.get("query"), str):
+        raise Refused("query: is required. It is the part of the address after the '?'.")
+    provider = Provider(request, f"token {requester.token_id}", may_fetch=True)
     try:
-        given = AuthorizationRequest.model_validate(dict(parse_qsl(query, max_num_fields=20)))
-        client = await provider.client(given.client_id)
+        said = AuthorizationRequest.model_validate(dict(parse_qsl(given["query"], max_num_fields=20)))
+        client = await provider.client(said.client_id)
         if client is None:
             raise Refused("The application is not known. Start again from the application.")
         known = _registered(client)
-        redirect_uri = str(known.validate_redirect_uri(given.redirect_uri))
-        scopes: Any = known.validate_scope(given.scope)
-        resource = provider.check(given.code_challenge, given.resource)
+        redirect_uri = str(known.validate_redirect_uri(said.redirect_uri))
+        scopes: Any = known.validate_scope(said.scope)
+        resource = provider.check(said.code_challenge, said.resource)
     except (ValidationError, ValueError, InvalidRedirectUriError, AuthorizeError):
         raise Refused("This request for access is not valid. Start again from the application.") from None
-    await app.oauth.keep_client(client.id)
-    return Asked(client, redirect_uri, scopes, resource, given.code_challenge, given.state)
-
-
-async def allow(app: App, base: str, requester: Requester, asked: Asked, scopes: list[TokenScope]) -> str:
-    """Let the application in. Returns the address that gives it the code."""
-    code = await app.oauth.connect(
-        requester.workspace,
-        requester.caller,
-        asked.client,
-        scopes=[scope for scope in asked.scopes if scope in scopes],
-        resource=asked.resource,
-        redirect_uri=asked.redirect_uri,
-        code_challenge=asked.code_challenge,
-    )
-    return construct_redirect_uri(asked.redirect_uri, code=code, state=asked.state, iss=base)
-
-
-def deny(base: str, asked: Asked) -> str:
-    return construct_redirect_uri(asked.redirect_uri, error="access_denied", state=asked.state, iss=base)
+    await provider.app.oauth.keep_client(client.id)
+    return requester, AccessRequest(client, redirect_uri, scopes, resource, said.code_challenge, said.state), given

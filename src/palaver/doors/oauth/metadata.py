@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.requests import Request
+
 from palaver.doors.http.addresses import DEFAULT_PORTS, split_host
 from palaver.model.admin.oauth import EVERYTHING, MCP_RESOURCES
 from palaver.settings import Settings
@@ -28,12 +30,19 @@ def base_url(settings: Settings, scheme: str, headers: Mapping[str, str]) -> str
     return f"{scheme}://{host}"
 
 
+def base_of(request: Request) -> str:
+    return base_url(request.app.state.app.settings, request.url.scheme, request.headers)
+
+
 def resource_of(base: str, address: str | None) -> str | None:
     """The resource that an address names (RFC 8707): /mcp, /sse or / for everything. None if it is another server."""
     if address is None:
         return MCP_RESOURCES[0]
-    path = urlsplit(address).path.rstrip("/") or EVERYTHING
-    return path if path in (*MCP_RESOURCES, EVERYTHING) and _origin(address) == _origin(base) else None
+    try:
+        path = urlsplit(address).path.rstrip("/") or EVERYTHING
+        return path if path in (*MCP_RESOURCES, EVERYTHING) and _origin(address) == _origin(base) else None
+    except ValueError:  # not an address
+        return None
 
 
 def _origin(address: str) -> tuple[str, str | None, int | None]:

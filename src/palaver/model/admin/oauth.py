@@ -29,6 +29,18 @@ class OAuthClient:
 
 
 @dataclass(frozen=True, slots=True)
+class AccessRequest:
+    """A request for access, as the consent page gets it."""
+
+    client: OAuthClient
+    redirect_uri: str
+    scopes: list[TokenScope]
+    resource: str
+    code_challenge: str
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Application:
     """A connected application: a program that a person let in with OAuth."""
 

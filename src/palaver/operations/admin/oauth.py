@@ -6,12 +6,13 @@ the person has, and it ends with the token that the person had logged in with.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import urlsplit
 
 from palaver.model.admin.audit import TERMINAL, Facts, signature
-from palaver.model.admin.oauth import Application, IssuedTokens, OAuthClient, OAuthSecret
-from palaver.model.people import Caller, TokenScope
+from palaver.model.admin.oauth import AccessRequest, Application, IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.people import Agent, Caller, TokenScope
 from palaver.model.times import now
 from palaver.operations.admin import oauth_clients
 from palaver.settings import LOOPBACK
@@ -59,45 +60,28 @@ class OAuth:
 
     # People let applications in
 
-    async def connect(
-        self,
-        workspace: Workspace,
-        caller: Caller,
-        client: OAuthClient,
-        *,
-        scopes: list[TokenScope],
-        resource: str,
-        redirect_uri: str,
-        code_challenge: str,
-    ) -> str:
-        """Let an application in. Returns the code that it exchanges for tokens."""
-        kind = f"{client.name} at {_place(redirect_uri)}"
+    async def connect(self, workspace: Workspace, caller: Caller, asked: AccessRequest) -> str:
+        """Let an application in, with those of the scopes that the person has. Returns the code that it exchanges for
+        tokens."""
+        client = asked.client
+        host = urlsplit(asked.redirect_uri).hostname or ""
+        kind = f"{client.name} at {'this computer' if host in LOOPBACK else host}"
         known = await self._database.read(lambda read: oauth.agent_id(read, workspace.name, caller.name, kind))
 
-        def agent_in(change: Change) -> tuple[str, str]:
+        def agent_in(change: Change) -> Agent:
             agent = agents.find(change, known) if known else None
             if agent is None:
                 name = f"{client.name} ({caller.name})"
                 agent, _ = agents.register(change, agents.NewAgent(name, is_online=False))
-            return agent.id, agent.slug
+            return agent
 
-        agent_id, slug = await workspace.change(agent_in)
+        agent = await workspace.change(agent_in)
 
         def work(change: Change) -> str:
             person = tokens.must_exist(change, workspace.name, caller.token_id or "")
-            allowed = [scope for scope in scopes if scope in person.scopes]
-            oauth.save_agent(change, workspace.name, caller.name, kind, agent_id)
-            id, code = oauth.connect(
-                change,
-                client=client,
-                person=person,
-                agent_id=agent_id,
-                agent=slug,
-                scopes=allowed,
-                resource=resource,
-                redirect_uri=redirect_uri,
-                code_challenge=code_challenge,
-            )
+            allowed = [scope for scope in asked.scopes if scope in person.scopes]
+            oauth.save_agent(change, workspace.name, caller.name, kind, agent.id)
+            id, code = oauth.connect(change, replace(asked, scopes=allowed), person, agent)
             facts: Facts = {"application_id": id, "application": client.name, "scopes": ",".join(allowed)}
             audit.append(change, "token", signature(caller), "connect_application", workspace.name, facts)
             return code
@@ -158,9 +142,3 @@ class OAuth:
     async def _revoke(self, application: Application, by: str, facts: Facts | None = None) -> None:
         await self._database.change(lambda change: oauth.revoke(change, application, by, facts))
         self._present.end(application.id)
-
-
-def _place(redirect_uri: str) -> str:
-    """Where an application lives: its host, or 'this computer' for programs that listen on loopback."""
-    host = urlsplit(redirect_uri).hostname or ""
-    return "this computer" if host in LOOPBACK else host

@@ -11,11 +11,12 @@ import orjson
 
 from palaver.errors import NotFound
 from palaver.model.admin.audit import Facts
-from palaver.model.admin.oauth import Application, IssuedTokens, OAuthClient, OAuthSecret
-from palaver.model.people import Token, TokenScope
-from palaver.model.times import instant, maybe_instant, micros, now
+from palaver.model.admin.oauth import AccessRequest, Application, IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.people import Agent, Token, TokenScope
+from palaver.model.times import instant, micros, now
 from palaver.store.admin import audit, tokens
-from palaver.store.engines.database import Change, Reader, Row
+from palaver.store.engines.database import Change, Reader
+from palaver.store.rows import from_row, params_of, stored
 
 SecretKind = Literal["code", "access", "refresh"]
 PREFIXES: dict[SecretKind, str] = {"code": "plc_", "access": "pla_", "refresh": "plr_"}
@@ -50,8 +51,7 @@ def save_client(change: Change, client: OAuthClient, address: str) -> None:
     at = now()
     before = micros(at - CLIENT_LASTS)
     change.run("delete_old_oauth_clients", now=micros(at), before=before, most=MOST_CLIENTS - 1)
-    uris = orjson.dumps(client.redirect_uris).decode()
-    change.run("save_oauth_client", id=client.id, name=client.name, redirect_uris=uris, at=micros(at), address=address)
+    change.run("save_oauth_client", **params_of(client) | {"at": micros(at), "address": address})
 
 
 def keep_client(change: Change, id: str, lasts: timedelta = CONSENT_LASTS) -> None:
@@ -61,65 +61,37 @@ def keep_client(change: Change, id: str, lasts: timedelta = CONSENT_LASTS) -> No
 
 def client(read: Reader, id: str) -> OAuthClient | None:
     row = read.one("oauth_client", id=id)
-    if row is None:
-        return None
-    return OAuthClient(row["id"], row["name"], orjson.loads(row["redirect_uris"]), instant(row["saved_at"]))
+    return from_row(OAuthClient, row) if row else None
 
 
 # Connected applications
 
 
-def _application(row: Row) -> Application:
-    return Application(
-        id=row["id"],
-        name=row["application"],
-        person=row["person"],
-        workspace=row["workspace"],
-        agent=row["agent"],
-        agent_id=row["agent_id"],
-        scopes=orjson.loads(row["scopes"]),
-        resource=row["resource"],
-        client_id=row["client_id"],
-        created_at=instant(row["created_at"]),
-        expires_at=instant(row["expires_at"]),
-        last_used_at=maybe_instant(row["last_used_at"]),
-    )
-
-
-def connect(
-    change: Change,
-    *,
-    client: OAuthClient,
-    person: Token,
-    agent_id: str,
-    agent: str,
-    scopes: list[TokenScope],
-    resource: str,
-    redirect_uri: str,
-    code_challenge: str,
-) -> tuple[str, str]:
+def connect(change: Change, asked: AccessRequest, person: Token, agent: Agent) -> tuple[str, str]:
     """A person lets an application in. Returns its id, and the code that it exchanges for tokens."""
-    at, id = now(), str(uuid4())[:8]
-    change.run("delete_old_oauth_grants", now=micros(at))
+    id, expires_at = str(uuid4())[:8], now() + CODE_LASTS
+    change.run("delete_old_oauth_grants", now=micros(now()))
     change.run(
         "insert_oauth_grant",
         id=id,
-        client_id=client.id,
+        client_id=asked.client.id,
         token_id=person.id,
-        application=client.name,
-        agent_id=agent_id,
-        agent=agent,
-        scopes=orjson.dumps(scopes).decode(),
-        resource=resource,
-        created_at=micros(at),
-        expires_at=micros(at + CODE_LASTS),
+        application=asked.client.name,
+        agent_id=agent.id,
+        agent=agent.slug,
+        scopes=stored(asked.scopes),
+        resource=asked.resource,
+        created_at=micros(now()),
+        expires_at=micros(expires_at),
     )
-    code = _add_secret(change, "code", id, scopes, at + CODE_LASTS, redirect_uri, code_challenge)
-    return id, code
+    return id, _add_secret(change, "code", id, asked.scopes, expires_at, asked)
 
 
 def applications(read: Reader, workspace: str | None = None) -> list[Application]:
-    return [_application(row) for row in read.all("oauth_grants", workspace=workspace, now=micros(now()))]
+    return [
+        from_row(Application, row, name=row["application"])
+        for row in read.all("oauth_grants", workspace=workspace, now=micros(now()))
+    ]
 
 
 def must_exist(read: Reader, id: str, workspace: str | None = None, person: str | None = None) -> Application:
@@ -151,8 +123,7 @@ def _add_secret(
     grant_id: str,
     scopes: list[TokenScope],
     expires_at: datetime,
-    redirect_uri: str | None = None,
-    code_challenge: str | None = None,
+    asked: AccessRequest | None = None,
 ) -> str:
     secret = tokens.mint(PREFIXES[kind])
     change.run(
@@ -160,9 +131,9 @@ def _add_secret(
         hash=_hash(secret),
         grant_id=grant_id,
         kind=kind,
-        scopes=orjson.dumps(scopes).decode(),
-        redirect_uri=redirect_uri,
-        code_challenge=code_challenge,
+        scopes=stored(scopes),
+        redirect_uri=asked and asked.redirect_uri,
+        code_challenge=asked and asked.code_challenge,
         expires_at=micros(expires_at),
     )
     return secret
@@ -176,7 +147,7 @@ def find(read: Reader, kind: SecretKind, secret: str) -> OAuthSecret | None:
     if row is None:
         return None
     return OAuthSecret(
-        application=_application(row),
+        application=from_row(Application, row, name=row["application"]),
         scopes=orjson.loads(row["secret_scopes"]),
         expires_at=instant(row["secret_expires_at"]),
         is_used=row["used_at"] is not None,
