@@ -12,10 +12,7 @@ from palaver.model.library import Character, Media, Note, Prompt, Segment
 from palaver.model.search import FoundPassage
 from palaver.model.sources import ALL_SOURCES
 from palaver.search.sources import SOURCES, parse_uri, tokens
-from palaver.search.sources.characters import index_character
-from palaver.search.sources.media import index_media
-from palaver.search.sources.notes import index_note
-from palaver.search.sources.prompts import index_prompt
+from palaver.search.sources.indexing import index_character, index_media, index_note, index_prompt
 from palaver.store.search.found_passages import Candidate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

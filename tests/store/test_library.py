@@ -18,10 +18,8 @@ from palaver.operations.search import knowledge as searching
 from palaver.search.expand import expand
 from palaver.search.question import parse
 from palaver.search.recall import lookup
-from palaver.search.sources.characters import index_character
-from palaver.search.sources.media import index_media
-from palaver.search.sources.notes import NotesFilters, index_note
-from palaver.search.sources.prompts import index_prompt
+from palaver.search.sources.filters import NotesFilters
+from palaver.search.sources.indexing import index_character, index_media, index_note, index_prompt
 from palaver.store.engines.database import Change, Reader, Scope
 from palaver.store.library import documents
 from palaver.store.library import items as library

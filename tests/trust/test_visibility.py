@@ -20,7 +20,7 @@ ALLOWED = {
     "operations/bus/agents.py": "people who register a known slug get that agent",
     "operations/bus/waiting.py": "checks whether the credentials in the call are new",
     "operations/search/page.py": "explains why an agent without a name finds no sessions",
-    "search/sources/sessions.py": "an agent that names a session means its own",
+    "search/sources/filters.py": "an agent that names a session means its own",
     "search/operators/narrow.py": "an agent that writes from:me means itself",
     "search/scope.py": "passes the rules on to the index, as scopes",
     "search/open/__init__.py": "passes the rules on to the index, as scopes",

@@ -11,7 +11,7 @@ from pydantic import Field
 from palaver.model.library import Character
 from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
-from palaver.search.sources.characters import index_character
+from palaver.search.sources.indexing import index_character
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from palaver.operations.library.items import (
     operations_of,
 )
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.search.sources.media import index_media
+from palaver.search.sources.indexing import index_media
 from palaver.store.engines.database import Reader
 from palaver.store.library import items
 from palaver.store.library.items import LibraryItem

@@ -11,7 +11,7 @@ from palaver.model.library import Note
 from palaver.model.requests import AnyId, Line
 from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
 from palaver.operations.operation import Command
-from palaver.search.sources.notes import index_note
+from palaver.search.sources.indexing import index_note
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from palaver.model.library import Prompt
 from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
 from palaver.operations.operation import Command
-from palaver.search.sources.prompts import index_prompt
+from palaver.search.sources.indexing import index_prompt
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from palaver.operations.search.page import LEAN_PAGE, Paged, SearchText, find_pa
 from palaver.search.open import RetrievalOptions, at_place, open_document, open_page, plan_of
 from palaver.search.scope import must_be_on
 from palaver.search.sources import SOURCES, Source, SourceFilters, parse_uri
-from palaver.search.sources.characters import CHARACTER_FACTS, CHARACTER_TEXTS
+from palaver.search.sources.indexing import CHARACTER_FACTS, CHARACTER_TEXTS
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages, search_sessions
 from palaver.store.sessions import sessions
