@@ -24,25 +24,13 @@ import orjson
 from palaver.doors.cli.connection import ServerConnection
 from palaver.doors.cli.status_errors import NotFoundMessage
 from palaver.errors import PalaverError, Unavailable
-from palaver.model.library import ToolFacts
 from palaver.model.sessions import Mark
-from palaver.model.times import iso
-from palaver.operations.sessions.merge import MergedTurns, merge_turns
-from palaver.operations.sessions.watched_file import TurnsToMerge
+from palaver.operations.sessions.merge import MergedTurns, MergeTurns, merge_turns
 
-TURNS_AT_ONCE = 500
-BYTES_AT_ONCE = 1_000_000
-IDS_AT_ONCE = 1_000
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a request is sent again. The pause doubles each time."""
 REWRITE_BYTES = 8 * 1024 * 1024
 """The file of marks is rewritten without outdated lines when it has grown by this much."""
-
-
-def facts(tool: ToolFacts) -> dict[str, Any]:
-    """The facts of a tool call that are known."""
-    known = {"call": tool.call, "is_error": tool.is_error or None, "ms": tool.ms}
-    return {name: value for name, value in known.items() if value is not None}
 
 
 class ServerTurns:
@@ -128,41 +116,9 @@ class ServerTurns:
 
     # Turns
 
-    async def merge(self, agent: str, session: TurnsToMerge) -> MergedTurns:
-        turns = [
-            {
-                "id": said.id,
-                "role": said.role,
-                "content": said.text,
-                "ts": iso(said.ts or session.written),
-                **({"project": session.project} if session.project else {}),
-                **({"tool": facts(said.tool)} if said.tool else {}),
-            }
-            for said in session.said
-        ]
-        removed = sorted(session.removed)
-        requests: list[dict[str, Any]] = [
-            {"turns": [], "removed": removed[n : n + IDS_AT_ONCE]} for n in range(0, len(removed), IDS_AT_ONCE)
-        ]
-        size = BYTES_AT_ONCE
-        for turn in turns:
-            if size >= BYTES_AT_ONCE or len(requests[-1]["turns"]) >= TURNS_AT_ONCE:
-                requests.append({"turns": []})
-                size = 0
-            requests[-1]["turns"].append(turn)
-            size += len(turn["content"])
-        total = MergedTurns(0, 0, 0)
-        for request in requests:
-            given = {"agent": agent, "session": session.session_id, "replace": session.replace, **request}
-            given |= {"program": session.program} if session.program else {}
-            answer = await self._send(given)
-            total = MergedTurns(
-                total.added + answer["added"], total.changed + answer["changed"], total.removed + answer["removed"]
-            )
-        return total
-
-    async def removed_turns(self, agent: str, session: TurnsToMerge) -> set[str] | None:
-        return None
+    async def merge(self, request: MergeTurns) -> MergedTurns:
+        answer = await self._send(request.model_dump(exclude_none=True))
+        return MergedTurns(answer["added"], answer["changed"], answer["removed"])
 
     async def _send(self, given: dict[str, Any]) -> Any:
         """Send a request until the server answers."""

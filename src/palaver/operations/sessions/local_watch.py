@@ -15,15 +15,13 @@ from pathlib import Path
 
 from palaver.errors import Forbidden
 from palaver.model.people import Caller
-from palaver.model.sessions import Mark, Owner, Turn
+from palaver.model.sessions import Mark
 from palaver.model.times import now
 from palaver.operations.sessions.carry_over import carry_over
-from palaver.operations.sessions.merge import MergedTurns, merge
-from palaver.operations.sessions.owners import recording_owner
+from palaver.operations.sessions.merge import MergedTurns, MergeTurns, merge_turns
 from palaver.operations.sessions.private import privacy_rules
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.operations.sessions.watch import Watch, WatchCounts
-from palaver.operations.sessions.watched_file import TurnsToMerge
 from palaver.store.sessions import sessions
 from palaver.store.workspaces import Workspace
 
@@ -42,8 +40,6 @@ class LocalTurns:
         if "write" not in caller.scopes:
             raise Forbidden("This token has no 'write' scope. Ask for one that has: palaver token create.")
         self._here, self._caller = here, caller
-        self._owners: dict[tuple[str, str], Owner] = {}
-        self._lock = asyncio.Lock()
 
     async def open(self, paths: list[str] | None) -> dict[str, Mark]:
         if paths is None:
@@ -54,33 +50,9 @@ class LocalTurns:
     async def keep_mark(self, mark: Mark, instead_of: str | None) -> None:
         await self._here.change(lambda change: sessions.keep_file_mark(change, mark, instead_of))
 
-    async def merge(self, agent: str, session: TurnsToMerge) -> MergedTurns:
-        owner, at = await self._owner(agent, session), now()
-        turns = [
-            Turn(
-                said.id, session.session_id, owner.id, said.role, said.text, said.ts or session.written, at,
-                session.project, session.program, said.tool,
-            )
-            for said in session.said
-        ]  # fmt: skip
-        return await merge(self._here, owner, session.session_id, turns, session.removed, replace=session.replace)
-
-    async def removed_turns(self, agent: str, session: TurnsToMerge) -> set[str] | None:
-        owner = await self._owner(agent, session)
-        taken_back = await asyncio.to_thread(self._here.transcripts.taken_back, owner)
-        return {turn_id for at, turn_id in taken_back if at == session.session_id}
-
-    async def _owner(self, name: str, session: TurnsToMerge) -> Owner:
-        """The agent whose session this is. It is registered if it is new."""
-        key = (name, session.session_id if session.program else "")
-        async with self._lock:
-            if key not in self._owners:
-                owner = await recording_owner(
-                    self._here, self._caller, name, session.program, session.project, session.session_id
-                )
-                await asyncio.to_thread(self._here.transcripts.write_owner, owner)
-                self._owners[key] = owner
-        return self._owners[key]
+    async def merge(self, request: MergeTurns) -> MergedTurns:
+        merged: MergedTurns = await merge_turns.work(self._here, self._caller, request)
+        return merged
 
 
 # The watch of a server

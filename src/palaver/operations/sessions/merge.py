@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -85,7 +84,7 @@ async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns)
     """
     project = next((one.project for one in request.turns if one.project), None)
     owner = await recording_owner(workspace, caller, request.agent, request.program, project, request.session)
-    at = now()
+    at, program = now(), program_of(request.program) if request.program else None
     turns = [
         answer_of(
             Turn,
@@ -95,36 +94,24 @@ async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns)
             ts=parse(one.ts),
             recorded_at=at,
             project=one.project.strip() if one.project else None,
-            program=program_of(request.program) if request.program else None,
+            program=program,
             tool=tool_facts(one.tool.model_dump()) if one.tool else None,
         )
         for one in request.turns
     ]
-    return await merge(workspace, owner, request.session, turns, request.removed, replace=request.replace)
-
-
-async def merge(
-    workspace: Workspace,
-    owner: Owner,
-    session_id: str,
-    turns: Collection[Turn],
-    removed: Collection[str] = (),
-    *,
-    replace: bool = False,
-) -> MergedTurns:
-    """Add new turns, replace changed ones if `replace`, and remove turns. All that is done already is left out."""
-    deleted_at = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).get(session_id)
+    deleted_at = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).get(request.session)
     wanted: dict[str, Turn] = {}
     for turn in await asyncio.to_thread(kept_in, workspace, turns):
         if deleted_at is None or turn.ts > deleted_at:
             wanted.setdefault(turn.id, turn)  # of equal ids the first counts
-    recorded, after = await _recorded(workspace, owner, session_id, {*wanted, *removed}, with_texts=replace)
-    changed = {id for id, turn in wanted.items() if recorded.get(id) not in (None, turn.content)} if replace else set()
-    undone = {id for id in removed if id in recorded and id not in wanted}
+    ids = {*wanted, *request.removed}
+    recorded, after = await _recorded(workspace, owner, request.session, ids, with_texts=request.replace)
+    changed = {id for id, turn in wanted.items() if request.replace and recorded.get(id) not in (None, turn.content)}
+    undone = {id for id in request.removed if id in recorded and id not in wanted}
     if undone or changed:
-        await take_back(workspace, owner, session_id, undone | changed)
+        await take_back(workspace, owner, request.session, undone | changed)
     new = [turn for id, turn in wanted.items() if id in changed or id not in recorded]
-    written = await append(workspace, owner, session_id, new, after) if new else []
+    written = await append(workspace, owner, request.session, new, after) if new else []
     replaced = sum(turn.id in changed for turn in written)
     return MergedTurns(len(written) - replaced, replaced, len(undone))
 

@@ -11,7 +11,7 @@ from palaver.model import visibility
 from palaver.model.ids import age_of, new_id
 from palaver.model.people import Agent, Caller, Client, program_of, title_of
 from palaver.model.sessions import Owner
-from palaver.operations.client_agents import agent_for
+from palaver.operations.client_agents import agent_for, find_agent
 from palaver.operations.operation import Route
 from palaver.store.bus import agents, names
 from palaver.store.engines.database import Change, Reader
@@ -94,9 +94,12 @@ async def recording_owner(
     """
     if program:
         client = Client(program_of(program), title_of(program, None), project or "")
-        return Owner.of(
-            await workspace.change(lambda change: agent_for(change, caller, client, session_id, is_at_work=False))
-        )
+        known = await workspace.read(lambda read: find_agent(read, caller, client, session_id, is_at_work=False))
+        if known is None:
+            known = await workspace.change(
+                lambda change: agent_for(change, caller, client, session_id, is_at_work=False)
+            )
+        return Owner.of(known)
     try:
         try:
             return await workspace.read(lambda read: owner_of(read, caller, name))

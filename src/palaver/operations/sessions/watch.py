@@ -20,7 +20,7 @@ import logging
 import os
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -36,13 +36,12 @@ from palaver.importers.registry import CHATS, WholeSessions
 from palaver.model.people import program_of
 from palaver.model.privacy import PrivacyRules
 from palaver.model.sessions import Mark
-from palaver.operations.sessions.merge import MergedTurns
+from palaver.operations.sessions.merge import MergedTurn, MergedTurns, MergeTurns
 from palaver.operations.sessions.watched_file import (
     WRITE_AHEAD_LOG,
     FilePiece,
     FileState,
     ReadOptions,
-    TurnsToMerge,
     WatchedFile,
     encoded,
     facts_of,
@@ -53,6 +52,7 @@ from palaver.operations.sessions.watched_file import (
     open_file,
     session_of,
     state_of,
+    turns_to_merge,
     whole_pieces,
 )
 from palaver.text.tool_output import ToolOutput
@@ -66,7 +66,8 @@ PROGRAMS = "Claude Code, Codex, Gemini CLI, opencode, Copilot CLI or Cline"
 
 FILES_AT_ONCE = 4
 """Several files are read at a time, so that small ones share a commit."""
-TURNS_AT_ONCE = 1_000
+TURNS_AT_ONCE, BYTES_AT_ONCE, IDS_AT_ONCE = 500, 1_000_000, 1_000
+"""The turns that are recorded at once, their characters, and the ids of turns to remove."""
 GENTLE_TURNS_AT_ONCE = 25
 """A server records few turns at once, because requests wait for the transaction."""
 GENTLE_PAUSE = 2.0
@@ -115,11 +116,8 @@ class TurnStore(Protocol):
     async def keep_mark(self, mark: Mark, instead_of: str | None) -> None:
         """Store a mark. `instead_of` is the previous name of the file."""
 
-    async def merge(self, agent: str, session: TurnsToMerge) -> MergedTurns:
+    async def merge(self, request: MergeTurns) -> MergedTurns:
         """Record turns, each once. The agent is registered if it is new."""
-
-    async def removed_turns(self, agent: str, session: TurnsToMerge) -> set[str] | None:
-        """The ids of turns that were removed because they were rewound; None if they are not known here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +342,7 @@ class Watch:
         self.counts.files += 1
         program = program_of(source.name)
         agent = self.agent or program
-        options = ReadOptions(self.tool_output, self.rules, None if self.agent else program)
+        options = ReadOptions(self.tool_output, self.rules, agent, None if self.agent else program)
         progress = None
         if isinstance(source, SessionFiles):
             known = _progress_of(before) if before else None
@@ -371,37 +369,40 @@ class Watch:
                 began = None
             coming = asyncio.create_task(asyncio.to_thread(_next, pieces))  # read on while these are written
             if piece.turns:
-                counts[piece.turns.session_id] += await self._merge(agent, piece.turns)
+                counts[piece.turns.session] += await self._merge(piece.turns)
             self.counts.skipped_lines += piece.skipped
             await self._keep(piece.mark, renamed)
             self.progress(self.counts)
         if isinstance(source, SessionFiles) and progress and progress.is_forked and not progress.is_private:
             session_id = next(iter(counts), "") or session_of(file, progress)
-            turns = TurnsToMerge(session_id, [], file.written, progress.project, options.program)
-            removed = await self.store.removed_turns(agent, turns)
-            gone, returned = await asyncio.to_thread(find_superseded, file, source.reader, removed, self.tool_output)
-            counts[session_id] += await self._merge(agent, replace(turns, said=returned, removed=frozenset(gone)))
+            gone, valid = await asyncio.to_thread(find_superseded, file, source.reader, self.tool_output)
+            turns = turns_to_merge(file, session_id, valid, progress.project, options, gone)
+            counts[session_id] += await self._merge(turns)
             end = self._marks[file.key].bytes
             await self._keep(file.mark(source.name, end, encoded(replace(progress, is_forked=False))), renamed)
         new = [NewTurns(agent, session_id, count) for session_id, count in counts.items() if count]
         self.counts.sessions |= {(one.agent, one.session_id) for one in new}
         return new
 
-    async def _merge(self, agent: str, turns: TurnsToMerge) -> int:
-        """Record turns. Returns the number of turns that are new or changed."""
-        if not turns.said and not turns.removed:
-            return 0
+    async def _merge(self, request: MergeTurns) -> int:
+        """Record turns in parts. Returns the number of turns that are new or changed."""
         most = GENTLE_TURNS_AT_ONCE if self.is_gentle else TURNS_AT_ONCE
-        count = 0
-        for start in range(0, len(turns.said) or 1, most):
+        turns, size = list[list[MergedTurn]](), BYTES_AT_ONCE
+        for turn in request.turns:
+            if size >= BYTES_AT_ONCE or len(turns[-1]) >= most:
+                turns.append([])
+                size = 0
+            turns[-1].append(turn)
+            size += len(turn.content)
+        left, removed, count = deque(turns), request.removed, 0
+        while left or removed:
             began = time.monotonic()
-            part = replace(
-                turns, said=turns.said[start : start + most], removed=frozenset() if start else turns.removed
-            )
-            merged = await self.store.merge(agent, part)
+            part = {"turns": left.popleft() if left else [], "removed": removed[:IDS_AT_ONCE]}
+            removed = removed[IDS_AT_ONCE:]
+            merged = await self.store.merge(request.model_copy(update=part))
             count += merged.added + merged.changed
             self.counts.turns += merged.added + merged.changed
-            if self.is_gentle and len(turns.said) > most:
+            if self.is_gentle and len(turns) > 1:
                 await asyncio.sleep(GENTLE_PAUSE * (time.monotonic() - began))
         return count
 

@@ -29,6 +29,8 @@ from palaver.model.privacy import PrivacyRules
 from palaver.model.project_file import PRIVATE
 from palaver.model.projects import project_of
 from palaver.model.sessions import Mark, session_path
+from palaver.model.times import iso
+from palaver.operations.sessions.merge import MergedTurn, MergeTurns, ToolRequest
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 SUFFIXES = (".jsonl", ".jsonl.zst")
@@ -163,26 +165,10 @@ def files_below(places: Iterable[Path]) -> Iterator[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnsToMerge:
-    """Turns of a session to record, and ids of turns to remove."""
-
-    session_id: str
-    said: list[Said]
-    written: datetime
-    """The time for turns that have none."""
-    project: str | None = None
-    program: str | None = None
-    """The program it was said in. With it, the session is its agent's in the project; else the named agent's."""
-    removed: frozenset[str] = frozenset()
-    replace: bool = False
-    """Whether a turn replaces a recorded one that has its id and another text."""
-
-
-@dataclass(frozen=True, slots=True)
 class FilePiece:
     """A part of a file: its turns, the mark to keep when they are recorded, and what was left out for which reason."""
 
-    turns: TurnsToMerge | None
+    turns: MergeTurns | None
     mark: Mark
     skipped: Counter[str]
 
@@ -191,8 +177,34 @@ class FilePiece:
 class ReadOptions:
     tool_output: ToolOutput
     rules: PrivacyRules
+    agent: str
     program: str | None
     """The program whose turns these are, unless an agent was named for them."""
+
+
+def turns_to_merge(
+    file: WatchedFile,
+    session_id: str,
+    said: Iterable[Said],
+    project: str | None,
+    options: ReadOptions,
+    removed: Iterable[str] = (),
+) -> MergeTurns:
+    """The request that records turns and removes others. Readers give valid values, so it is not validated here."""
+    turns = [
+        MergedTurn.model_construct(
+            id=one.id,
+            role=one.role,
+            content=one.text,
+            ts=iso(one.ts or file.written),
+            project=project,
+            tool=ToolRequest.model_construct(**vars(one.tool)) if one.tool else None,
+        )
+        for one in said
+    ]
+    return MergeTurns.model_construct(
+        agent=options.agent, session=session_id, turns=turns, removed=sorted(removed), program=options.program
+    )
 
 
 def line_pieces(
@@ -211,8 +223,7 @@ def line_pieces(
         if not said:
             return FilePiece(None, mark, skipped)
         session_id = session_id or session_of(file, progress)
-        turns = TurnsToMerge(session_id, said, file.written, progress.project, options.program)
-        return FilePiece(turns, mark, skipped)
+        return FilePiece(turns_to_merge(file, session_id, said, progress.project, options), mark, skipped)
 
     for end, raw in file.lines(start):
         if raw is None:
@@ -245,18 +256,14 @@ def encoded(progress: ReadProgress) -> str:
     return orjson.dumps(asdict(replace(progress, title=None, summaries={}))).decode()
 
 
-def find_superseded(
-    file: WatchedFile, reader: LineReader, removed: set[str] | None, tool_output: ToolOutput
-) -> tuple[set[str], list[Said]]:
-    """Read the whole file. Return the ids that were rewound in it, and the turns of `removed` that are valid again.
-
-    Without `removed`, all valid turns are returned.
-    """
+def find_superseded(file: WatchedFile, reader: LineReader, tool_output: ToolOutput) -> tuple[set[str], list[Said]]:
+    """Read the whole file. Return the ids of the turns that were rewound in it, and its valid turns: some of them may
+    have been rewound before."""
     numbers = reader.superseded(raw or b"" for _, raw in file.lines())
     progress = reader.begin(file.path)
     progress.tool_output = tool_output
     gone: set[str] = set()
-    valid: dict[str, Said | None] = {}
+    valid: dict[str, Said] = {}
     for _, raw in file.lines():
         if not raw or not raw.strip():
             progress.lines += 1
@@ -268,8 +275,8 @@ def find_superseded(
         if progress.lines in numbers:
             gone.update(said.id for said in said_here)
         else:
-            valid.update({said.id: said if removed is None or said.id in removed else None for said in said_here})
-    return gone - valid.keys(), [said for said in valid.values() if said]
+            valid.update({said.id: said for said in said_here})
+    return gone - valid.keys(), list(valid.values())
 
 
 # Files that are read as a whole
@@ -294,10 +301,10 @@ def whole_pieces(
         digests = {said.id: digest_of(said) for said in session.messages}
         recorded = known.get("turns", {})
         said = [one for one in session.messages if recorded.get(one.id) != digests[one.id]]
-        gone = frozenset(recorded.keys() - digests.keys())
+        gone = recorded.keys() - digests.keys()
         if said or gone:
             project = project_of(session.project) if session.project else None
-            turns = TurnsToMerge(id, said, file.written, project, options.program, gone, replace=True)
+            turns = turns_to_merge(file, id, said, project, options, gone).model_copy(update={"replace": True})
             facts = orjson.dumps({"turns": digests, "tool_output": kept}).decode()
             yield FilePiece(turns, file.mark_of_session(source.name, id, facts), Counter())
     facts = orjson.dumps({"state": list(file.state), "since": latest}).decode()
