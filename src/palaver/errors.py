@@ -18,7 +18,9 @@ PalaverError
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+T = TypeVar("T")
 
 
 class PalaverError(Exception):
@@ -95,6 +97,13 @@ class NotFound(PalaverError):
 
     def as_tool_result(self) -> dict[str, Any]:
         return {"error": self.error, f"{self.of}_id": self.id, "message": self.message}
+
+
+def must_be_found(found: T | None, kind: str, id: str | int, advice: str = "") -> T:
+    """What was looked for. Raises NotFound if it is None."""
+    if found is None:
+        raise NotFound(kind, id, advice)
+    return found
 
 
 class DatabaseNotFound(NotFound):

@@ -16,7 +16,7 @@ from tests.trust.people import Key
 
 from palaver.app import App
 from palaver.model.people import Caller, Client
-from palaver.operations.catchup.compaction import compaction_briefing
+from palaver.operations.catchup.briefing import compaction_briefing
 from palaver.settings import Settings
 
 

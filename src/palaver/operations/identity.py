@@ -21,6 +21,10 @@ from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller
 from palaver.model.times import now
 from palaver.store.bus import agents, names
+from palaver.store.bus.agents import connection_key as connection_key
+from palaver.store.bus.agents import end_connection as end_connection
+from palaver.store.bus.agents import pause_connection as pause_connection
+from palaver.store.bus.agents import process_key as process_key
 from palaver.store.bus.messages import Reactor
 from palaver.store.engines.database import Change, Reader
 
@@ -98,22 +102,6 @@ def must_be_itself(read: Reader, caller: Caller, said: Credentials) -> None:
     named = said.agent_id if said.token else None  # agent_id alone is an argument of some tools: they check it
     if named and not (own and own.answers_to(named)):
         raise Forbidden(f"You are '{caller.name}' and cannot act as another agent. Leave agent_id and token out.")
-
-
-def connection_key(session_id: str) -> str:
-    return agents.connection_key(session_id)
-
-
-def process_key(pid: int) -> str:
-    return agents.process_key(pid)
-
-
-def end_connection(change: Change, key: str) -> None:
-    agents.end_connection(change, key)
-
-
-def pause_connection(change: Change, key: str) -> None:
-    agents.pause_connection(change, key)
 
 
 def become(change: Change, caller: Caller, agent: Agent) -> None:

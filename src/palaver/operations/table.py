@@ -27,7 +27,7 @@ from palaver.operations.search import (
     saved_searches,
 )
 from palaver.operations.search.by_source import BY_SOURCE
-from palaver.operations.sessions import merge, recording, replay, searching, sessions
+from palaver.operations.sessions import recording, replay, searching, sessions
 
 OPERATIONS: tuple[Operation, ...] = (
     connect.connect,
@@ -79,7 +79,7 @@ OPERATIONS: tuple[Operation, ...] = (
     templates.update_template,
     templates.delete_template,
     recording.record_turn,
-    merge.merge_turns,
+    recording.merge_turns,
     recording.record_own_turn,
     searching.search_own_conversations,
     searching.search_conversations,

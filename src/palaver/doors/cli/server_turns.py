@@ -25,7 +25,7 @@ from palaver.doors.cli.connection import ServerConnection
 from palaver.doors.cli.status_errors import NotFoundMessage
 from palaver.errors import PalaverError, Unavailable
 from palaver.model.sessions import Mark
-from palaver.operations.sessions.merge import MergedTurns, MergeTurns, merge_turns
+from palaver.operations.sessions.recording import MergedTurns, MergeTurns, merge_turns
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a request is sent again. The pause doubles each time."""

@@ -16,7 +16,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import Id, storable
 from palaver.operations import identity
 from palaver.operations.bus.messages import OneMessage
-from palaver.operations.operation import Command, Route, Tool, only, operation
+from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.store.bus import messages
 from palaver.store.engines.database import Change, Reader
 
@@ -105,16 +105,11 @@ def unreact(change: Change, caller: Caller, request: React) -> Unreacted:
     return Unreacted(removed, request.message_id, label, who.agent_id)
 
 
-@dataclass(frozen=True, slots=True)
-class Reactions:
-    reactions: list[Reaction]
-
-
 @operation(
-    Route("GET", "/api/messages/{message_id}/reactions", show=only(Reactions, "reactions")),
+    Route("GET", "/api/messages/{message_id}/reactions"),
     Command("reactions", takes=("message_id",), columns=("reaction", "agent_name", "created_at"), rows="reactions"),
 )
-def list_reactions(read: Reader, caller: Caller, request: OneMessage) -> Reactions:
+def list_reactions(read: Reader, caller: Caller, request: OneMessage) -> list[Reaction]:
     """List the reactions to a message, oldest first."""
     stored = messages.must_exist(read, request.message_id)
-    return Reactions(messages.with_reactions(read, [stored])[0].reactions)
+    return messages.with_reactions(read, [stored])[0].reactions

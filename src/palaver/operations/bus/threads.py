@@ -295,16 +295,10 @@ def delete_thread(change: Change, caller: Caller, request: DeleteThread) -> Dele
     return Deleted(True, stored.thread.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Participants:
-    agents: list[Agent]
-
-
-@operation(Route("GET", "/api/threads/{thread_id}/agents", show=only(Participants, "agents")))
-def list_participants(read: Reader, caller: Caller, request: OneThread) -> Participants:
+@operation(Route("GET", "/api/threads/{thread_id}/agents"))
+def list_participants(read: Reader, caller: Caller, request: OneThread) -> list[Agent]:
     """List the agents that have posted in a thread."""
-    stored = threads.must_exist(read, request.thread_id)
-    return Participants(threads.participants(read, stored))
+    return threads.participants(read, threads.must_exist(read, request.thread_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from palaver.model import visibility
 from palaver.model.answers import answer_of
-from palaver.model.people import Agent, Caller
+from palaver.model.people import Caller
 from palaver.model.requests import Line, NoArguments, Project, Request, Seq, Time, clamp
 from palaver.model.times import now, parse
 from palaver.operations import identity
@@ -77,7 +77,9 @@ async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> Ca
     """See what is new: messages to you, questions, decisions, unread threads, work in the project. Call it when you
     start. Marks the threads as read."""
     await workspace.store_read_marks()
-    agent, token = await _reading_agent(workspace, caller)
+    agent, token = await workspace.read(lambda read: identity.agent_of(read, caller)), None
+    if agent is None and not visibility.sees_everything(caller):  # the client becomes an agent, as with bus_connect
+        agent, token = await workspace.change(lambda change: client_agent(change, caller))
     reader = reader_of(caller, agent)
     project = request.project or caller.client.project or (agent.project if agent else None)
     if project and not caller.client.project and not (agent and agent.project):
@@ -99,14 +101,6 @@ async def catch_up(workspace: Workspace, caller: Caller, request: CatchUp) -> Ca
         has_more=brief.is_cut,
         text=brief.text if len(brief.text) > len("\n".join(own)) else "\n".join([*own, NOTHING_NEW]),
     )
-
-
-async def _reading_agent(workspace: Workspace, caller: Caller) -> tuple[Agent | None, str | None]:
-    """The agent that reads; None for a person. A client without an agent becomes one, as with bus_connect."""
-    agent = await workspace.read(lambda read: identity.agent_of(read, caller))
-    if agent or visibility.sees_everything(caller):
-        return agent, None
-    return await workspace.change(lambda change: client_agent(change, caller))
 
 
 def mark_read(

@@ -18,7 +18,7 @@ from palaver.model.project_file import read_project_file
 from palaver.model.requests import Id, Ids, Line, NotBlank, Project, Request, Text, clamp
 from palaver.operations.bus.messages import mark_active
 from palaver.operations.catchup import briefing
-from palaver.operations.catchup.compaction import compaction_briefing
+from palaver.operations.catchup.briefing import compaction_briefing
 from palaver.operations.catchup.news import News, collect, item_of
 from palaver.operations.catchup.recall import evidence
 from palaver.operations.client_agents import agent_for

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from palaver.errors import NotFound
+from palaver.errors import must_be_found
 from palaver.model.people import Caller
 from palaver.model.requests import Line, NotBlank, Project, Request
 from palaver.model.times import now
@@ -55,11 +55,10 @@ def close_point(change: Change, caller: Caller, request: ClosePoint) -> OpenPoin
     must_be_indexed(change)
     about = notable.content_words(request.point)
     found = _points(change, caller, None)
-    point = next((one for one in found if one.point == request.point), None) or next(
-        (one for one in found if about and notable.content_words(one.text) == about), None
-    )
-    if point is None:
-        raise NotFound("point", request.point, "List the open points to see their ids.")
+    named = [one for one in found if one.point == request.point]
+    alike = [one for one in found if about and notable.content_words(one.text) == about]
+    point = next(iter(named + alike), None)
+    point = must_be_found(point, "point", request.point, "List the open points to see their ids.")
     sessions.close_point(change, point.point, now(), caller.acting_agent or caller.name)
     return replace(point, is_closed=True)
 

@@ -18,8 +18,8 @@ from palaver.model.people import Caller
 from palaver.model.sessions import Mark
 from palaver.model.times import now
 from palaver.operations.sessions.carry_over import carry_over
-from palaver.operations.sessions.merge import MergedTurns, MergeTurns, merge_turns
 from palaver.operations.sessions.private import privacy_rules
+from palaver.operations.sessions.recording import MergedTurns, MergeTurns, merge_turns
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.operations.sessions.watch import Watch, WatchCounts
 from palaver.store.sessions import sessions

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from functools import partial
 
-from palaver.errors import Forbidden, NotFound, Unavailable
+from palaver.errors import Forbidden, NotFound, Unavailable, must_be_found
 from palaver.model import visibility
 from palaver.model.ids import age_of, new_id
 from palaver.model.people import Agent, Caller, Client, program_of, title_of
@@ -20,6 +20,7 @@ from palaver.store.sessions.transcripts import Transcripts
 from palaver.store.workspaces import Workspace
 
 NOT_AVAILABLE = "Conversation search is not available"
+KNOWN_AGENTS = "List agents to see the known ones."
 
 # On these routes an invalid field is a 400, and errors have an `error` field.
 v1_route = partial(Route, invalid=400, complaint=("error", "detail"))
@@ -31,7 +32,7 @@ def owners_called(read: Reader, caller: Caller, name: str) -> list[Owner]:
     if caller.agent_id not in [agent.id for agent in found]:
         visibility.must_reach_sessions_of(caller, None)
     if not found:
-        raise NotFound("agent", name, "List agents to see the known ones.")
+        raise NotFound("agent", name, KNOWN_AGENTS)
     return list(map(Owner.of, found))
 
 
@@ -42,9 +43,7 @@ def owner_of(read: Reader, caller: Caller, name: str, session_id: str | None = N
     """
     agent = agents.named(read, name) if session_id is None else _agent_with(read, name, session_id)
     visibility.must_reach_sessions_of(caller, agent.id if agent else None)
-    if agent is None:
-        raise NotFound("agent", name, "List agents to see the known ones.")
-    return Owner.of(agent)
+    return Owner.of(must_be_found(agent, "agent", name, KNOWN_AGENTS))
 
 
 def readable_owner(read: Reader, caller: Caller, name: str, session_id: str) -> Owner:
@@ -54,9 +53,7 @@ def readable_owner(read: Reader, caller: Caller, name: str, session_id: str) -> 
     project = sessions.project_of(read, agent.id, session_id) if agent else None
     if not reach.includes(agent.id if agent else None, project):
         raise Forbidden("There is no such session that you may read. List sessions to see which you can read.")
-    if agent is None:
-        raise NotFound("agent", name, "List agents to see the known ones.")
-    return Owner.of(agent)
+    return Owner.of(must_be_found(agent, "agent", name, KNOWN_AGENTS))
 
 
 def _agent_with(read: Reader, name: str, session_id: str) -> Agent | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
 
-from palaver.errors import NotFound, Refused
+from palaver.errors import Refused, must_be_found
 from palaver.model.answers import OmitsDefaults, answer_of
 from palaver.model.library import Branch
 from palaver.model.people import Caller, program_of
@@ -162,9 +162,8 @@ async def list_session_steps(workspace: Workspace, caller: Caller, request: Sess
         branches = await asyncio.to_thread(workspace.transcripts.rewound, transcript, request.session)
 
     def show(read: Reader) -> Steps:
-        found = outlines.session(read, owner, request.session)
-        if found is None:
-            raise NotFound("session", request.session, "List sessions to see which exist.")
+        stored = outlines.session(read, owner, request.session)
+        found = must_be_found(stored, "session", request.session, "List sessions to see which exist.")
         reach = sharing.reach_of(read, caller)
         below = outlines.sessions_below(read, owner, request.session) if request.outline else []
         below = [one for one in below if reach.includes(owner.id, sessions.project_of(read, owner.id, one.id))]
@@ -190,9 +189,7 @@ async def list_conversation_steps(workspace: Workspace, caller: Caller, request:
 
 def _conversation_steps(workspace: Workspace, read: Reader, request: ConversationStepsRequest) -> Steps:
     id = request.conversation_id
-    found = outlines.conversation(read, id)
-    if found is None:
-        raise NotFound("conversation", id, "List the archive to see what is there.")
+    found = must_be_found(outlines.conversation(read, id), "conversation", id, "List the archive to see what is there.")
     needs_more = request.outline or request.branch
     branches = branches_of(read, found.document_id) if needs_more else ()
     below = outlines.conversations_below(read, id) if request.outline else []
@@ -225,9 +222,9 @@ def _page(read: Reader, request: StepsRequest, replayed: _Replayed) -> Steps:
     if request.branch:
         if request.branch > len(branches):
             raise Refused(f"branch: there are {len(branches)} branches.")
-        steps = steps_of(branch_turns(branches[request.branch - 1]))
+        steps = _steps_of_branch(branches[request.branch - 1])
     limit = 1 if request.whole else request.limit
-    found = _number_of(steps, request.at) if request.at else None
+    _, found = _places_of(steps, 0).get(request.at, (0, None)) if request.at else (0, None)
     after = (found - 1) // limit * limit if found else request.after
     page = steps[after : after + limit]
     if request.branch:
@@ -254,17 +251,6 @@ def _page(read: Reader, request: StepsRequest, replayed: _Replayed) -> Steps:
     return Steps(title, len(steps), after, shown, session.project, found, outline)
 
 
-def _number_of(steps: Sequence[Step], turn_id: str) -> int | None:
-    return next(
-        (
-            number
-            for number, step in enumerate(steps, 1)
-            if turn_id == step.turn.id or (step.result and turn_id == step.result.id)
-        ),
-        None,
-    )
-
-
 def _shown(number: int, step: Step, texts: dict[int, str], *, is_whole: bool, is_open: bool) -> ShownStep:
     turn, result = step.turn, step.result
     if step.kind == "call":
@@ -284,18 +270,18 @@ def _cut(text: str, longest: int, is_whole: bool) -> tuple[str, int | None]:
     return (text, None) if is_whole or len(text) <= longest else (text[:longest], len(text))
 
 
-def branch_turns(branch: Branch) -> list[OutlineTurn]:
-    return [
+def _steps_of_branch(branch: Branch) -> list[Step]:
+    return steps_of(
         OutlineTurn(number, said.id, said.role, said.text[:300], len(said.text), said.ts, said.tool)
         for number, said in enumerate(branch.messages, 1)
-    ]
+    )
 
 
 def _branches(main: Sequence[Step], branches: Sequence[Branch]) -> list[BranchInfo]:
     places = _places_of(main, 0)
     found: list[BranchInfo] = []
     for number, branch in enumerate(branches, 1):
-        steps = steps_of(branch_turns(branch))
+        steps = _steps_of_branch(branch)
         beside, after = places.get(branch.after or "", (0, 0))
         first = branch.messages[0]
         title = " ".join(first.text[:300].split())[:120]
@@ -305,25 +291,20 @@ def _branches(main: Sequence[Step], branches: Sequence[Branch]) -> list[BranchIn
 
 
 def _places_of(steps: Sequence[Step], branch: int) -> dict[str, tuple[int, int]]:
-    return {
-        turn.id: (branch, number) for number, step in enumerate(steps, 1) for turn in (step.turn, step.result) if turn
-    }
+    numbered = enumerate(steps, 1)
+    return {turn.id: (branch, number) for number, step in numbered for turn in (step.turn, step.result) if turn}
 
 
 def _subagents(main: Sequence[Step], below: list[RelatedSession]) -> list[Subagent]:
     """Each subagent at the latest call of a subagent that began before it and has none yet."""
-    calls = [(number, step) for number, step in enumerate(main, 1) if step.is_subagent]
-    used: set[int] = set()
-    found: list[Subagent] = []
+    calls = {number: step.turn.ts for number, step in enumerate(main, 1) if step.is_subagent}
+    found = []
     for one in below:
-        fitting = [
-            number
-            for number, step in calls
-            if number not in used and (step.turn.ts is None or one.created_at is None or step.turn.ts <= one.created_at)
-        ]
-        at = fitting[0] if fitting else None  # both are in order, so the first free call is the one
-        used |= {at} if at else set()
-        found.append(Subagent(one.id, one.title, one.created_at, at))
+        began = one.created_at
+        fitting = (number for number, ts in calls.items() if ts is None or began is None or ts <= began)
+        at = next(fitting, None)  # both are in order, so the first free call is the one
+        calls.pop(at or 0, None)
+        found.append(Subagent(one.id, one.title, began, at))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -100,9 +100,8 @@ async def catch_up_all(workspace: Workspace) -> int:
 
 
 async def _transcripts(workspace: Workspace, owners: list[Owner]) -> list[Transcript]:
-    return await asyncio.to_thread(
-        lambda: [one for owner in owners for one in workspace.transcripts.everything_of(owner)]
-    )
+    found = (one for owner in owners for one in workspace.transcripts.everything_of(owner))
+    return await asyncio.to_thread(list, found)
 
 
 async def _owners(workspace: Workspace, *, restore: bool = True) -> list[Owner]:
@@ -131,11 +130,9 @@ async def _finish_taking_back(workspace: Workspace, owner: Owner) -> None:
 
 
 async def _has_turns(workspace: Workspace, transcript: Transcript, session_id: str) -> bool:
-    def look() -> bool:
-        lines = workspace.transcripts.lines(transcript)
-        return any(line.turn is not None and line.turn.session_id == session_id for line in lines)
-
-    return await asyncio.to_thread(look)
+    lines = workspace.transcripts.lines(transcript)
+    said = (line.turn is not None and line.turn.session_id == session_id for line in lines)
+    return await asyncio.to_thread(any, said)
 
 
 async def forget(workspace: Workspace, transcript: Transcript, session_id: str) -> None:
@@ -148,7 +145,7 @@ Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rebuilt:
     """What a rebuild did. `kept`: turns that no transcript has, which stay in the index as they were."""
 
@@ -181,27 +178,61 @@ async def reindex(
         await asyncio.to_thread(workspace.keep_discarded, [(one.owner, one.session_id, one.turns) for one in alone])
     kept = [] if discard_missing else alone
     keep = {(one.owner.id, one.session_id): {turn.id for turn in one.turns} for one in kept}
-    done, unreadable = 0, []
-    pieces = _pieces(workspace, await _transcripts(workspace, await _owners(workspace)), keep)
-    coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))
-    while portion := await coming:
-        coming = asyncio.create_task(asyncio.to_thread(_next_pieces, pieces))  # read on while these are written
-        await _retry(workspace, partial(_put_pieces, workspace=workspace, pieces=portion))
-        for piece in portion:
-            done += len(piece.turns)
-            unreadable += piece.unreadable
-            progress(piece.end - piece.start)
-            if piece.is_last:
-                await _forget_deleted(workspace, piece.transcript, piece.ids, piece.stones)
-                if piece.transcript.size != piece.end:
-                    await catch_up(workspace, piece.transcript)
+    rebuilt = Rebuilt(sum(len(one.turns) for one in kept), kept, [])
+    for transcript in await _transcripts(workspace, await _owners(workspace)):
+        await _rebuild(workspace, transcript, keep, progress, rebuilt)
     dropped = {(one.owner.id, one.session_id) for one in alone} - keep.keys()
     for transcript, info in await _orphans(workspace):
         owner, session = transcript.owner, (transcript.owner.id, info.session_id)
         is_deleted = info.session_id in await asyncio.to_thread(workspace.transcripts.tombstones, owner)
         if (is_deleted and session not in keep) or session in dropped:
             await forget(workspace, transcript, info.session_id)
-    return Rebuilt(done + sum(len(one.turns) for one in kept), kept, unreadable)
+    return rebuilt
+
+
+async def _rebuild(
+    workspace: Workspace,
+    transcript: Transcript,
+    keep: dict[tuple[str, str], set[str]],
+    progress: Progress,
+    rebuilt: Rebuilt,
+) -> None:
+    """Put the turns of a transcript into the index again, and remove those that it does not have, but for `keep`."""
+    owner, file = transcript.owner, transcript.path.name
+    await asyncio.to_thread(workspace.transcripts.close_torn_line, transcript)
+    before = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
+    lines = workspace.transcripts.lines(transcript)
+    ids: dict[str, set[str]] = {}
+    start, total, is_last = 0, 0, False
+    while not is_last:
+        some = await asyncio.to_thread(list[TranscriptLine], islice(lines, REINDEXED_AT_ONCE))
+        end, is_last = some[-1].end if some else start, len(some) < REINDEXED_AT_ONCE
+        turns = []
+        for number, line in enumerate(some, total + 1):
+            if line.problem:
+                rebuilt.unreadable.append(f"{owner.slug}/{file} line {number:,}")
+            if line.turn and line.turn.id not in (seen := ids.setdefault(line.turn.session_id, set())):
+                seen.add(line.turn.id)  # of turns with the same id the first counts
+                turns.append(line.turn)
+        total += len(some)
+        rebuilt.turns += len(turns)
+
+        def put(change: Change, turns: list[Turn] = turns, end: int = end, is_last: bool = is_last) -> None:
+            change.room = inf  # index rows that follow later would make turns disappear in between
+            sessions.put(change, owner, turns, rewrite=True)
+            if is_last:
+                kept = {
+                    session_id: known | keep.get((owner.id, session_id), set()) for session_id, known in ids.items()
+                }
+                tail = (line.turn for line in workspace.transcripts.lines(transcript, end) if line.turn)
+                sessions.finish_rebuild(change, owner, file, kept, end, tail)
+
+        await _retry(workspace, put)
+        progress(end - start)
+        start = end
+    await _forget_deleted(workspace, transcript, ids, before)
+    if transcript.size != start:
+        await catch_up(workspace, transcript)
 
 
 # Turns whose transcript is missing
@@ -226,30 +257,17 @@ async def only_in_index(workspace: Workspace) -> list[OnlyInIndex]:
     """The turns that a rebuild from the transcripts would lose."""
     found = []
     for owner, info in await _indexed_sessions(workspace, restore=False):
-        if turns := await only_indexed_turns(workspace, owner, info.session_id):
-            file = workspace.transcripts.of(owner, info.session_id).path.name
-            found.append(OnlyInIndex(owner, info.session_id, file, turns))
+        id, transcript = info.session_id, workspace.transcripts.of(owner, info.session_id)
+        # The index is read first: every turn in it was in the transcript before.
+        turns = await workspace.read(partial(sessions.turns_of, owner=owner, session_id=id))
+        await asyncio.to_thread(workspace.transcripts.close_torn_line, transcript)
+        recorded = await asyncio.to_thread(workspace.transcripts.turn_ids, transcript)
+        deleted = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).get(id)
+        taken_back = await asyncio.to_thread(workspace.transcripts.taken_back, owner)
+        gone = {turn_id for session_id, turn_id in taken_back if session_id == id} | recorded
+        if left := [turn for turn in turns if turn.id not in gone and not (deleted and turn.ts <= deleted)]:
+            found.append(OnlyInIndex(owner, id, transcript.path.name, left))
     return found
-
-
-async def only_indexed_turns(workspace: Workspace, owner: Owner, session_id: str) -> list[Turn]:
-    """The turns of a session that are in the index but not in its transcript, and were not deleted.
-
-    The index is read first: every turn in it was in the transcript before.
-    """
-    transcript = workspace.transcripts.of(owner, session_id)
-    turns = await workspace.read(lambda read: sessions.turns_of(read, owner, session_id))
-    await asyncio.to_thread(workspace.transcripts.close_torn_line, transcript)
-    recorded = await asyncio.to_thread(workspace.transcripts.turn_ids, transcript)
-    deleted = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).get(session_id)
-    taken_back = await asyncio.to_thread(workspace.transcripts.taken_back, owner)
-    return [
-        turn
-        for turn in turns
-        if turn.id not in recorded
-        and (session_id, turn.id) not in taken_back
-        and not (deleted is not None and turn.ts <= deleted)
-    ]
 
 
 NO_TRANSCRIPT = "in no transcript"
@@ -267,67 +285,6 @@ def some_of(places: list[str]) -> str:
     return ", ".join(places[:NAMED]) + more
 
 
-@dataclass(frozen=True, slots=True)
-class _TranscriptPiece:
-    """Some turns of a transcript, with the ids of all turns that were read so far or are to be kept."""
-
-    transcript: Transcript
-    turns: list[Turn]
-    start: int
-    end: int
-    is_last: bool
-    ids: dict[str, set[str]]
-    stones: dict[str, datetime]
-    unreadable: list[str]
-
-
-def _pieces(
-    workspace: Workspace, transcripts: list[Transcript], keep: dict[tuple[str, str], set[str]]
-) -> Iterator[_TranscriptPiece]:
-    for transcript in transcripts:
-        workspace.transcripts.close_torn_line(transcript)
-        stones = workspace.transcripts.tombstones(transcript.owner)
-        ids: dict[str, set[str]] = {}
-        name = f"{transcript.owner.slug}/{transcript.path.name}"
-        lines, end, is_last, total = workspace.transcripts.lines(transcript), 0, False, 0
-        while not is_last:
-            some, turns, unreadable = list(islice(lines, REINDEXED_AT_ONCE)), [], []
-            for number, line in enumerate(some, total + 1):
-                if line.problem:
-                    unreadable.append(f"{name} line {number:,}")
-                if line.turn and line.turn.id not in (seen := ids.setdefault(line.turn.session_id, set())):
-                    seen.add(line.turn.id)  # of turns with the same id the first counts
-                    turns.append(line.turn)
-            total += len(some)
-            start, end = end, some[-1].end if some else end
-            is_last = len(some) < REINDEXED_AT_ONCE
-            if is_last:
-                for session_id, known in ids.items():
-                    known |= keep.get((transcript.owner.id, session_id), set())
-            yield _TranscriptPiece(transcript, turns, start, end, is_last, ids, stones, unreadable)
-
-
-def _next_pieces(pieces: Iterator[_TranscriptPiece]) -> list[_TranscriptPiece]:
-    """Enough pieces for one change, but not so large that other writers wait."""
-    found: list[_TranscriptPiece] = []
-    while sum(len(piece.turns) for piece in found) < REINDEXED_AT_ONCE and len(found) < REINDEXED_AT_ONCE:
-        piece = next(pieces, None)
-        if piece is None:
-            break
-        found.append(piece)
-    return found
-
-
-def _put_pieces(change: Change, workspace: Workspace, pieces: list[_TranscriptPiece]) -> None:
-    change.room = inf  # index rows that follow later would make turns disappear in between
-    for piece in pieces:
-        transcript = piece.transcript
-        sessions.put(change, transcript.owner, piece.turns, rewrite=True)
-        if piece.is_last:
-            tail = (line.turn for line in workspace.transcripts.lines(transcript, piece.end) if line.turn)
-            sessions.finish_rebuild(change, transcript.owner, transcript.path.name, piece.ids, piece.end, tail)
-
-
 async def _orphans(workspace: Workspace, *, restore: bool = True) -> list[tuple[Transcript, SessionInfo]]:
     """Sessions in the index without a turn in any transcript."""
     found = []
@@ -343,15 +300,14 @@ async def _indexed_sessions(workspace: Workspace, *, restore: bool) -> list[tupl
     owners = {owner.id: owner for owner in await _owners(workspace, restore=restore)}
 
     def all_sessions(read: Reader) -> list[tuple[Owner, SessionInfo]]:
-        infos = sessions.list_sessions(read, None, limit=2**31, offset=0)
-        return [(owners.get(info.agent_id) or _owner_of_session(read, info), info) for info in infos]
+        found = []
+        for info in sessions.list_sessions(read, None, limit=2**31, offset=0):
+            agent = None if info.agent_id in owners else agents.find(read, info.agent_id)
+            unknown = Owner.of(agent) if agent else Owner(info.agent_id, info.agent_id, info.agent_id)
+            found.append((owners.get(info.agent_id, unknown), info))
+        return found
 
     return await workspace.read(all_sessions)
-
-
-def _owner_of_session(read: Reader, info: SessionInfo) -> Owner:
-    agent = agents.find(read, info.agent_id)
-    return Owner.of(agent) if agent else Owner(info.agent_id, info.agent_id, info.agent_id)
 
 
 @dataclass(frozen=True, slots=True)

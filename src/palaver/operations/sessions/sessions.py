@@ -12,7 +12,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import Id, Project, Request, clamp
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import iso
-from palaver.operations.operation import Command, only, operation
+from palaver.operations.operation import Command, operation
 from palaver.operations.sessions.owners import must_be_indexed, owner_of, readable_owner, v1_route
 from palaver.operations.sessions.recording import RecordedTurn, not_written, recorded_turn
 from palaver.operations.sessions.session_index import forget
@@ -129,32 +129,26 @@ class ExportSession(OneSession):
     """markdown for people, jsonl for programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionExport:
-    text: str
-
-
 @operation(
     v1_route(
         "GET",
         "/api/v1/agents/{agent}/sessions/{session:any}/export",
-        show=only(SessionExport, "text"),
         media_type="text/plain; charset=utf-8",
     ),
     Command("session export", takes=("agent", "session"), text="text"),
 )
-async def export_session(workspace: Workspace, caller: Caller, request: ExportSession) -> SessionExport:
+async def export_session(workspace: Workspace, caller: Caller, request: ExportSession) -> str:
     """Export a session as Markdown or as JSON Lines."""
     owner = await workspace.read(lambda read: readable_owner(read, caller, request.agent, request.session))
     transcript = workspace.transcripts.of(owner, request.session)
     if not await asyncio.to_thread(transcript.path.exists):
         raise NotFound("session", request.session, "List sessions to see the known ids.")
-    lines = await asyncio.to_thread(lambda: list(workspace.transcripts.lines(transcript)))
+    lines = await asyncio.to_thread(list, workspace.transcripts.lines(transcript))
     turns: dict[str, Turn] = {}
     for line in lines:
         if line.turn:
             turns.setdefault(line.turn.id, line.turn)
     if request.format == "jsonl":
-        return SessionExport("".join(encode(recorded_turn(turn)).decode() + "\n" for turn in turns.values()))
+        return "".join(encode(recorded_turn(turn)).decode() + "\n" for turn in turns.values())
     parts = [f"## {turn.role} — {iso(turn.ts)}\n\n{turn.content}\n\n" for turn in turns.values()]
-    return SessionExport("".join([f"# {request.session}\n\n", *parts]))
+    return "".join([f"# {request.session}\n\n", *parts])

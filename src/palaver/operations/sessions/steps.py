@@ -7,8 +7,9 @@ recorded without ids are matched in their order, up to the next question or answ
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from difflib import unified_diff
 from typing import Any, Literal
@@ -102,7 +103,10 @@ def steps_of(turns: Iterable[OutlineTurn]) -> list[Step]:
             else:
                 waiting.append(step)
             continue
-        answered = _call_of(turn, by_call, waiting) if turn.role == "tool" else None
+        answered = None
+        if turn.role == "tool":  # a call has one result
+            named = turn.tool.call if turn.tool else None
+            answered = by_call.pop(named, None) if named else waiting.pop(0) if waiting else None
         if answered:
             answered.result, answered.is_error = turn, _has_failed(turn)
             continue
@@ -113,17 +117,8 @@ def steps_of(turns: Iterable[OutlineTurn]) -> list[Step]:
     return steps
 
 
-def _call_of(turn: OutlineTurn, by_call: dict[str, Step], waiting: list[Step]) -> Step | None:
-    """The call whose result this turn is. A call has one result."""
-    if turn.tool and turn.tool.call:
-        return by_call.pop(turn.tool.call, None)
-    return waiting.pop(0) if waiting else None
-
-
 def _has_failed(turn: OutlineTurn) -> bool:
-    if turn.tool:
-        return turn.tool.is_error
-    return FAILED.match(turn.start) is not None
+    return turn.tool.is_error if turn.tool else FAILED.match(turn.start) is not None
 
 
 def first_open(steps: Sequence[Step]) -> int:
@@ -275,31 +270,19 @@ class Totals:
 class Places:
     """The numbers of the steps that can be jumped to, from 1."""
 
-    questions: list[int] = field(default_factory=list)
-    answers: list[int] = field(default_factory=list)
-    errors: list[int] = field(default_factory=list)
-    edits: list[int] = field(default_factory=list)
+    questions: list[int]
+    answers: list[int]
+    errors: list[int]
+    edits: list[int]
 
 
 def places_in(steps: Sequence[Step]) -> Places:
     """The steps to jump to. Of several answers in a row, the last one before the next question counts."""
-    places = Places()
-    last_answer = 0
-    for number, step in enumerate(steps, 1):
-        if step.kind == "question":
-            if last_answer:
-                places.answers.append(last_answer)
-            places.questions.append(number)
-            last_answer = 0
-        if step.kind == "answer":
-            last_answer = number
-        if step.is_error:
-            places.errors.append(number)
-        if step.is_edit:
-            places.edits.append(number)
-    if last_answer:
-        places.answers.append(last_answer)
-    return places
+    numbered = list(enumerate(steps, 1))
+    questions = [number for number, step in numbered if step.kind == "question"]
+    last_answers = {bisect(questions, number): number for number, step in numbered if step.kind == "answer"}
+    errors = [number for number, step in numbered if step.is_error]
+    return Places(questions, list(last_answers.values()), errors, [n for n, step in numbered if step.is_edit])
 
 
 def totals_of(steps: Sequence[Step], places: Places) -> Totals:

@@ -36,7 +36,7 @@ from palaver.importers.registry import CHATS, WholeSessions
 from palaver.model.people import program_of
 from palaver.model.privacy import PrivacyRules
 from palaver.model.sessions import Mark
-from palaver.operations.sessions.merge import MergedTurn, MergedTurns, MergeTurns
+from palaver.operations.sessions.recording import MergedTurn, MergedTurns, MergeTurns
 from palaver.operations.sessions.watched_file import (
     WRITE_AHEAD_LOG,
     FilePiece,
@@ -313,7 +313,9 @@ class Watch:
         before = self._mark_of(file)
         source = SOURCES.get(before.reader) if before else None
         if source is None and file.size:
-            source = await asyncio.to_thread(_recognise, file)
+            head = file.head.removeprefix(BYTE_ORDER_MARK)
+            known = (one for one in SOURCES.values() if one.recognises(file.item, head))
+            source = await asyncio.to_thread(next, known, None)
             if source is None:
                 self.counts.skipped_files[UNKNOWN] += 1
         new: list[NewTurns] = []
@@ -415,11 +417,6 @@ class Watch:
         self._marks[mark.path] = mark
         if mark.place:
             self._paths[mark.place] = mark.path
-
-
-def _recognise(file: WatchedFile) -> Source | None:
-    head = file.head.removeprefix(BYTE_ORDER_MARK)
-    return next((source for source in SOURCES.values() if source.recognises(file.item, head)), None)
 
 
 def _progress_of(mark: Mark) -> ReadProgress | None:

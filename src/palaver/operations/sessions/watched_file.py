@@ -30,7 +30,7 @@ from palaver.model.project_file import PRIVATE
 from palaver.model.projects import project_of
 from palaver.model.sessions import Mark, session_path
 from palaver.model.times import iso
-from palaver.operations.sessions.merge import MergedTurn, MergeTurns, ToolRequest
+from palaver.operations.sessions.recording import MergedTurn, MergeTurns, ToolRequest
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 SUFFIXES = (".jsonl", ".jsonl.zst")
@@ -91,10 +91,6 @@ class WatchedFile:
         """The mark of a file that has been read up to `end`."""
         head = self.head[:IDENTIFYING_BYTES]
         return Mark(self.key, reader, self.place, len(head), _hash(head), end, progress)
-
-    def mark_of_session(self, reader: str, session_id: str, progress: str) -> Mark:
-        """The mark of one session in a file that is read as a whole."""
-        return Mark(session_path(self.key, session_id), reader, "", 0, "", 0, progress)
 
     def lines(self, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
         """Each line with the offset of its end; None for one that is too long. An incomplete last line is left out."""
@@ -306,7 +302,7 @@ def whole_pieces(
             project = project_of(session.project) if session.project else None
             turns = turns_to_merge(file, id, said, project, options, gone).model_copy(update={"replace": True})
             facts = orjson.dumps({"turns": digests, "tool_output": kept}).decode()
-            yield FilePiece(turns, file.mark_of_session(source.name, id, facts), Counter())
+            yield FilePiece(turns, Mark(session_path(file.key, id), source.name, "", 0, "", 0, facts), Counter())
     facts = orjson.dumps({"state": list(file.state), "since": latest}).decode()
     yield FilePiece(None, file.mark(source.name, file.size, facts), skipped)
 

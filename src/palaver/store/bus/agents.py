@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from palaver.errors import NotFound, Unauthorized
+from palaver.errors import Unauthorized, must_be_found
 from palaver.model.ids import new_id
 from palaver.model.people import OTHER_NAMES, Agent, program_of
 from palaver.model.projects import identity_of
@@ -137,10 +137,7 @@ def best_named(known: Iterable[Agent], name: str) -> Agent | None:
 
 
 def must_exist(read: Reader, agent_id: str) -> Agent:
-    agent = find(read, agent_id)
-    if agent is None:
-        raise NotFound("agent", agent_id, "Register first, or list agents to see who is known.")
-    return agent
+    return must_be_found(find(read, agent_id), "agent", agent_id, "Register first, or list agents to see who is known.")
 
 
 def must_prove(read: Reader, agent_id: str, token: str | None) -> Agent:

@@ -82,11 +82,13 @@ class _Crowd:
 
     def add(self, found: Receivers, name: str) -> None:
         program = names.program_called(name)
-        if name.casefold() == names.ONLINE:
-            self._add_agents(found, only_online=True)
-        elif name.casefold() == names.EVERYBODY:
-            self._add_agents(found, only_online=False)
-            for author in (author for author, id in self.authors if id is None):
+        if name.casefold() in (names.ONLINE, names.EVERYBODY):
+            authors = self.authors if name.casefold() == names.EVERYBODY else []
+            ids = {id for _, id in authors}
+            for one in agents.everyone(self.read):
+                if one.is_online or one.id in ids:
+                    self._meet(found, one)
+            for author in (author for author, id in authors if id is None):
                 self._meet_person(found, author)
         elif agent := (self._of_program(program) if program else None) or agents.named(self.read, name):
             self._meet(found, agent)
@@ -96,13 +98,6 @@ class _Crowd:
             self._meet(found, agent)
         else:
             found.unknown[key_of(name)] = name
-
-    def _add_agents(self, found: Receivers, *, only_online: bool) -> None:
-        """The agents that are online, and those that posted in the thread."""
-        ids = set() if only_online else {id for _, id in self.authors}
-        for agent in agents.everyone(self.read):
-            if agent.is_online or agent.id in ids:
-                self._meet(found, agent)
 
     def _meet(self, found: Receivers, agent: Agent) -> None:
         if self.sender is None or agent.id != self.sender.id:

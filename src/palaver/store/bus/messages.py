@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from palaver.errors import NotFound
+from palaver.errors import must_be_found
 from palaver.model.ids import new_id
 from palaver.model.messages import Edit, Message, Reaction
 from palaver.model.times import micros, now
@@ -79,10 +79,8 @@ def find(read: Reader, message_id: str) -> StoredMessage | None:
 
 
 def must_exist(read: Reader, message_id: str) -> StoredMessage:
-    stored = find(read, message_id)
-    if stored is None:
-        raise NotFound("message", message_id, "List the messages of its thread, or search for it.")
-    return stored
+    advice = "List the messages of its thread, or search for it."
+    return must_be_found(find(read, message_id), "message", message_id, advice)
 
 
 def must_hold(change: Change, message_id: str) -> StoredMessage:

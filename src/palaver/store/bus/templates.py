@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from palaver.errors import Conflict, NotFound
+from palaver.errors import Conflict, must_be_found
 from palaver.model.messages import Template
-from palaver.store.engines.database import Change, Reader, Row
+from palaver.store.engines.database import Change, Reader
 from palaver.store.rows import from_row, params_of
 
 
@@ -47,19 +47,12 @@ BUILT_IN = (
 
 
 def everyone(read: Reader) -> list[Template]:
-    return [*BUILT_IN, *map(_template, read.all("templates"))]
-
-
-def _template(row: Row) -> Template:
-    return from_row(Template, row, is_builtin=False)
+    return [*BUILT_IN, *(from_row(Template, row, is_builtin=False) for row in read.all("templates"))]
 
 
 def must_exist(read: Reader, template_id: str) -> Template:
-    built_in = next((template for template in BUILT_IN if template.id == template_id), None)
-    row = None if built_in else read.one("template", id=template_id)
-    if built_in is None and row is None:
-        raise NotFound("template", template_id, "List templates to see which exist.")
-    return built_in or _template(row or {})
+    known = next((one for one in everyone(read) if one.id == template_id), None)
+    return must_be_found(known, "template", template_id, "List templates to see which exist.")
 
 
 def create(change: Change, template: Template) -> Template:

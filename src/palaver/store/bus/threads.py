@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from palaver.errors import Conflict, NotFound, Refused
+from palaver.errors import Conflict, Refused, must_be_found
 from palaver.model.ids import new_id
 from palaver.model.messages import Status, Thread
 from palaver.model.people import Agent
@@ -50,10 +50,7 @@ def named(read: Reader, name: str) -> StoredThread | None:
 
 
 def must_exist(read: Reader, name: str) -> StoredThread:
-    stored = named(read, name)
-    if stored is None:
-        raise NotFound("thread", name, "List threads to see which exist.")
-    return stored
+    return must_be_found(named(read, name), "thread", name, "List threads to see which exist.")
 
 
 def by_topic(read: Reader, topic: str) -> StoredThread | None:
@@ -117,8 +114,8 @@ def update(change: Change, stored: StoredThread, new: Thread) -> Thread:
 def next_seq(change: Change, stored: StoredThread) -> int:
     """Take the number of the next message. Other callers wait for the commit."""
     row = change.one("next_seq", document_id=stored.document_id, at=micros(now()))
-    if row is None:  # deleted while this change waited for the lock
-        raise NotFound("thread", stored.thread.id, "List threads to see which exist.")
+    # It may have been deleted while this change waited for the lock.
+    row = must_be_found(row, "thread", stored.thread.id, "List threads to see which exist.")
     must_take_messages(row["status"])
     seq: int = row["last_seq"]
     return seq

@@ -7,14 +7,14 @@ file and moves the mark. If another process moved the mark meanwhile, the caller
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import orjson
 
-from palaver.errors import NotFound
+from palaver.errors import must_be_found
 from palaver.model.answers import OmitsDefaults
 from palaver.model.sessions import Mark, Owner, Turn
 from palaver.model.times import instant, micros
@@ -99,30 +99,43 @@ def finish_rebuild(
 
 def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = False) -> None:
     """Add turns to their sessions. A known turn id is skipped, or updated with `rewrite`."""
-    turns = list(turns)
-    ids: dict[str, list[str]] = {}
+    by_session: dict[str, dict[str, Turn]] = {}
     for turn in turns:
-        ids.setdefault(turn.session_id, []).append(turn.id)
-    writers: dict[str, _SessionWriter] = {}
+        by_session.setdefault(turn.session_id, {}).setdefault(turn.id, turn)  # of equal ids the first counts
+    for session_id, some in by_session.items():
+        _put_into_session(change, owner, session_id, list(some.values()), rewrite=rewrite)
+
+
+def _put_into_session(change: Change, owner: Owner, session_id: str, turns: list[Turn], *, rewrite: bool) -> None:
+    if found := _session(change, owner, session_id):
+        document_id, old = found["id"], orjson.loads(found["data"])
+        known = _known_turns(change, document_id, [turn.id for turn in turns])
+        position = change.must("last_position", document_id=document_id)["position"]
+    else:
+        known, position, old = {}, 0, {"session_id": session_id}
+        document_id = documents.add_document(
+            change,
+            source="sessions",
+            native_id=native_id(owner.id, session_id),
+            title=title_of(turns[0].content),
+            created_at=turns[0].ts,
+            data=old,
+            agent_id=owner.id,
+            is_found_by_title=False,
+        )
+    facts = dict(old)
     new: list[NewPassage] = []
     changed: list[tuple[Any, ...]] = []
     for turn in turns:
-        if turn.session_id not in writers:
-            writers[turn.session_id] = _open_session(change, owner, turn, ids[turn.session_id])
-        writer = writers[turn.session_id]
-        if turn.id in writer.seen:
-            continue
-        writer.seen.add(turn.id)
-        writer.project = turn.project or writer.project
-        writer.program = turn.program or writer.program
-        scopes = project_scopes(writer.project)
+        # A turn that names no project belongs to that of the turn before it.
+        facts |= {name: value for name, value in (("project", turn.project), ("program", turn.program)) if value}
+        scopes = project_scopes(facts.get("project"))
         data: dict[str, Any] = {SCOPES: scopes} if scopes else {}
         if turn.tool:
             data[TOOL] = turn.tool
-        passage_id = writer.known.get(turn.id)
         passage = NewPassage(
-            writer.document_id,
-            writer.position + 1,
+            document_id,
+            position + len(new) + 1,
             turn.id,
             turn.content,
             turn.ts,
@@ -131,9 +144,8 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
             author_id=owner.id,
             data=data,
         )
+        passage_id = known.get(turn.id)
         if passage_id is None:
-            writer.position += 1
-            writer.last = max(writer.last, micros(turn.ts))
             new.append(passage)
         elif rewrite:
             at, encoded = micros(turn.ts), documents.encode_data(data)
@@ -143,50 +155,11 @@ def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = 
     if changed:
         change.run_rows("replace_turns", changed)
     documents.add_passages(change, "sessions", new)
-    for writer in writers.values():
-        facts = {**writer.facts, "project": writer.project, "program": writer.program}
-        facts = {name: value for name, value in facts.items() if value}
-        if facts != writer.facts:
-            change.run("set_session_data", id=writer.document_id, data=documents.encode_data(facts))
-        change.run("touch_document", id=writer.document_id, modified_at=writer.last)
-
-
-@dataclass(slots=True)
-class _SessionWriter:
-    """A session while turns are added to it."""
-
-    document_id: int
-    position: int
-    known: dict[str, int]
-    """The ids of the passages of those turns that are in the index."""
-    facts: dict[str, Any]
-    project: str | None = None
-    """The project of the latest turn that names one. Turns that name none belong to it."""
-    program: str | None = None
-    """The program of the latest turn that names one."""
-    last: int = 0
-    seen: set[str] = field(default_factory=set)
-
-
-def _open_session(change: Change, owner: Owner, turn: Turn, turn_ids: list[str]) -> _SessionWriter:
-    found = _session(change, owner, turn.session_id)
-    if found:
-        last = change.must("last_position", document_id=found["id"])["position"]
-        facts = orjson.loads(found["data"])
-        known = _known_turns(change, found["id"], turn_ids)
-        return _SessionWriter(found["id"], last, known, facts, facts.get("project"), facts.get("program"))
-    facts = {"session_id": turn.session_id}
-    document_id = documents.add_document(
-        change,
-        source="sessions",
-        native_id=native_id(owner.id, turn.session_id),
-        title=title_of(turn.content),
-        created_at=turn.ts,
-        data=facts,
-        agent_id=owner.id,
-        is_found_by_title=False,
-    )
-    return _SessionWriter(document_id, 0, {}, facts)
+    if facts != old:
+        change.run("set_session_data", id=document_id, data=documents.encode_data(facts))
+    if new:
+        last = max(turn.ts for turn in turns if turn.id not in known)
+        change.run("touch_document", id=document_id, modified_at=micros(last))
 
 
 def title_of(text: str) -> str:
@@ -291,9 +264,7 @@ def find_turn(read: Reader, owner: Owner, session_id: str, turn_id: str) -> Turn
 
 def turns(read: Reader, owner: Owner, session_id: str, after: int, limit: int) -> list[Turn]:
     """A page of the turns of a session."""
-    found = _session(read, owner, session_id)
-    if found is None:
-        raise NotFound("session", session_id, "List sessions to see which exist.")
+    found = must_be_found(_session(read, owner, session_id), "session", session_id, "List sessions to see which exist.")
     rows = read.all("passages_of_document", document_id=found["id"], after=after, limit=limit)
     return [_turn(row, owner.id, session_id, _project(found)) for row in rows]
 

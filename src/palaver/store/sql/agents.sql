@@ -117,9 +117,6 @@ SELECT * FROM agents WHERE is_online = :is_online AND (last_heartbeat < :before 
 -- name: templates  stored templates, oldest first
 SELECT * FROM templates ORDER BY created_at, id;
 
--- name: template  one template
-SELECT * FROM templates WHERE id = :id;
-
 -- name: insert_template  returns no row if the id is taken
 INSERT INTO templates (id, name, description, system_prompt, default_metadata, created_at)
 VALUES (:id, :name, :description, :system_prompt, :default_metadata, :created_at)
