@@ -154,3 +154,20 @@ class Timeout(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("Database operation timeout")
+
+
+class NotFoundMessage(NotFound):
+    """`NotFound` with a complete message, for example one from a server."""
+
+    def __init__(self, message: str) -> None:
+        PalaverError.__init__(self, message)
+
+
+def error_of_status(status: int, message: str) -> PalaverError:
+    """The error of a server's answer with this HTTP status."""
+    if status in (429, 502, 503, 504):
+        return Unavailable(message)
+    kinds: dict[int, type[Refused | Unauthorized | Forbidden | NotFoundMessage | Invalid]] = {
+        400: Refused, 401: Unauthorized, 403: Forbidden, 404: NotFoundMessage, 422: Invalid,
+    }  # fmt: skip
+    return kinds.get(status, PalaverError)(message)

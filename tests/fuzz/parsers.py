@@ -159,13 +159,13 @@ def read_jsonc(raw: bytes) -> None:
         expected = json.loads(text)
     try:
         value = jsonc.parse(text)
-    except jsonc.Malformed:
+    except jsonc.MalformedFile:
         assert expected is jsonc or not _is_plain(text)
         return
     if expected is not jsonc:
         assert value == expected or value != value or "NaN" in text
     if isinstance(value, dict) and "added" not in value:
-        with suppress(jsonc.Malformed):
+        with suppress(jsonc.MalformedFile):
             added = jsonc.put(text, ("added",), {"a": [1]})
             assert jsonc.parse(added) == value | {"added": {"a": [1]}}
             assert jsonc.parse(jsonc.delete(added, ("added",))) == value
@@ -183,12 +183,12 @@ def read_toml(raw: bytes) -> None:
         expected = tomllib.loads(text.removeprefix("\ufeff"))
     try:
         value = toml_text.parse(text)
-    except jsonc.Malformed:
+    except jsonc.MalformedFile:
         assert expected is None
         return
     assert value == expected or "nan" in text
     if "nan" not in text and "added" not in value:
-        with suppress(jsonc.Malformed):
+        with suppress(jsonc.MalformedFile):
             added = toml_text.put(text, ("added",), {"a": 1})
             assert toml_text.parse(added) == value | {"added": {"a": 1}}
             assert toml_text.parse(toml_text.delete(added, ("added",))) == value

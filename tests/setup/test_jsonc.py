@@ -146,10 +146,10 @@ def test_a_line_comment_never_swallows_the_end():
     ],
 )
 def test_an_error_names_line_and_column(text: str, place: str):
-    with pytest.raises(jsonc.Malformed, match=place):
+    with pytest.raises(jsonc.MalformedFile, match=place):
         jsonc.parse(text)
 
 
 def test_a_value_of_the_wrong_kind_is_not_overwritten():
-    with pytest.raises(jsonc.Malformed, match="line 1, column 16: an object is expected"):
+    with pytest.raises(jsonc.MalformedFile, match="line 1, column 16: an object is expected"):
         jsonc.put('{"mcpServers": []}', ("mcpServers", "palaver"), {})

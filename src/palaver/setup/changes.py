@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from palaver.errors import PalaverError
 from palaver.settings import LOOPBACK
 from palaver.setup import files, jsonc, toml_text
-from palaver.setup.clients import Client, Edit, Entry, Machine, Options, Server, is_own_hook
+from palaver.setup.clients import ClientProgram, FileEdit, Machine, Options, Server, SettingsEntry, is_own_hook
 from palaver.setup.files import Record, Written
 from palaver.setup.jsonc import Key
 from palaver.setup.texts import MARK
@@ -34,12 +34,12 @@ class Unsafe(Exception):
     """An edit would change more than palaver's entries."""
 
 
-FILE_PROBLEMS = (jsonc.Malformed, UnicodeDecodeError, OSError, Unsafe, PalaverError)
+FILE_PROBLEMS = (jsonc.MalformedFile, UnicodeDecodeError, OSError, Unsafe, PalaverError)
 """Errors with one file. The file is left alone, and the other files are still done."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SetupTask:
     """What this run of setup was asked to do."""
 
     machine: Machine
@@ -47,11 +47,10 @@ class Wanted:
     record: Record
     options: Options
     is_removal: bool = False
-    force: bool = False
 
 
 @dataclass
-class Change:
+class FileChange:
     """One file before and after. None is a file that does not exist."""
 
     path: Path
@@ -72,14 +71,14 @@ class Change:
 
 
 @dataclass
-class Plan:
+class ClientPlan:
     """The changes for one client."""
 
-    client: Client
+    client: ClientProgram
     is_installed: bool = True
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
-    """Entries that a person wrote. They stay as they are without --force."""
+    """Entries that a person wrote. They stay as they are."""
 
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -90,7 +89,7 @@ class _File:
     """A file of a client as it is, and what the record says about it."""
 
     path: Path
-    edits: list[Edit]
+    edits: list[FileEdit]
     known: Written | None
 
     def __post_init__(self) -> None:
@@ -105,22 +104,18 @@ class _File:
         return (self.before or b"").decode("utf-8")
 
     @property
-    def is_ours_alone(self) -> bool:
-        """Whether a whole file is as setup wrote it. Without a record, its mark says so."""
-        return self.is_as_left if self.known else MARK.encode() in (self.before or b"")
-
-    @property
-    def says_not_ours(self) -> str:
-        return f"{self.path} was {'changed by a person' if self.known else 'not written by setup'}."
+    def is_of_a_person(self) -> bool:
+        """Whether it has no mark of the files that are ours alone."""
+        return self.before is not None and MARK.encode() not in self.before
 
 
 def format_of(path: Path) -> ModuleType:
     return toml_text if path.suffix == ".toml" else jsonc
 
 
-def plan(client: Client, wanted: Wanted) -> Plan:
+def plan(client: ClientProgram, wanted: SetupTask) -> ClientPlan:
     """The changes that connect a client, or that take palaver out of it."""
-    plan = Plan(client, client.is_installed(wanted.machine))
+    plan = ClientPlan(client, client.is_installed(wanted.machine))
     if wanted.is_removal:
         edits = client.edits(wanted.machine, wanted.server, Options(keep_history=True))
         edits += _edits_elsewhere(client, wanted.record, edits)
@@ -129,7 +124,7 @@ def plan(client: Client, wanted: Wanted) -> Plan:
     elif client.starts_programs_only and wanted.server.is_remote:
         plan.notes.append("It only starts programs. Add a remote server in its own settings.")
         return plan
-    elif client.has_package(wanted.machine) and not wanted.force:
+    elif client.has_package(wanted.machine):
         plan.notes.append("The palaver plugin or extension is installed. It has the same server, hooks and skill.")
         return plan
     else:
@@ -138,7 +133,10 @@ def plan(client: Client, wanted: Wanted) -> Plan:
     for path in paths:
         try:
             file = _File(path, [edit for edit in edits if edit.path == path], wanted.record.files.get(str(path)))
-            change = (_without_palaver if wanted.is_removal else _with_palaver)(plan, file, wanted)
+            if wanted.is_removal:
+                change = _without_palaver(plan, file)
+            else:
+                change = _with_palaver(plan, file, wanted.server.token)
         except FILE_PROBLEMS as problem:
             plan.problems.append(explain(problem, path))
         else:
@@ -148,70 +146,66 @@ def plan(client: Client, wanted: Wanted) -> Plan:
     return plan
 
 
-def _edits_elsewhere(client: Client, record: Record, edits: list[Edit]) -> list[Edit]:
+def _edits_elsewhere(client: ClientProgram, record: Record, edits: list[FileEdit]) -> list[FileEdit]:
     """The edits of files that setup wrote and would not write today, such as those below another CODEX_HOME."""
     made = []
     for path in (Path(name) for name, written in record.files.items() if written.client == client.name):
         if any(edit.path == path for edit in edits):
             continue
         if path.suffix not in (".json", ".jsonc", ".toml"):
-            made.append(Edit(path, "earlier setup", text=""))
+            made.append(FileEdit(path, "earlier setup", text=""))
             continue
         alike = [edit for edit in edits if edit.text is None and format_of(edit.path) is format_of(path)]
-        made.append(Edit(path, "earlier setup", tuple(entry for edit in alike for entry in edit.entries)))
+        made.append(FileEdit(path, "earlier setup", tuple(entry for edit in alike for entry in edit.entries)))
     return made
 
 
-def make(change: Change, record: Record) -> None:
+def make(change: FileChange, record: Record) -> None:
     """Write one file, with a backup the first time, and record it."""
-    name, written = str(change.path), change.written
+    name, written, backup = str(change.path), change.written, files.backup_path(change.path)
     known = record.files.get(name)
-    backup = Path(known.backup) if known and known.backup else None
-    is_restored = not written and backup is not None and files.read(backup) == change.after
+    is_restored = not written and change.after is not None and files.read(backup) == change.after
     if change.after is None:
         files.remove(change.path, known.folders if known else [])
     else:
-        mode = files.PRIVATE if change.is_secret else None
-        if backup and is_restored:
-            mode = stat.S_IMODE(backup.stat().st_mode)
-        if written and not known and change.before is not None:
-            backup = files.backup_path(change.path)
-            files.write(backup, change.before, mode=stat.S_IMODE(change.path.stat().st_mode))
-            written.backup = str(backup)
+        if written and not known:
+            backup.unlink(missing_ok=True)
+            if change.before is not None:
+                files.write(backup, change.before, mode=stat.S_IMODE(change.path.stat().st_mode))
+        mode = stat.S_IMODE(backup.stat().st_mode) if is_restored else files.PRIVATE if change.is_secret else None
         try:
             folders = files.write(change.path, change.after, mode=mode, expected=change.before)
         except (OSError, PalaverError):
-            if backup and not known:
+            if written and not known:
                 backup.unlink(missing_ok=True)
             raise
         if written:
             written.folders = (known.folders if known else []) + folders
-    if written:
-        record.files[name] = written
-    else:
+            record.files[name] = written
+        elif is_restored:
+            backup.unlink()
+    if not written:
         record.files.pop(name, None)
-        if backup and is_restored:
-            backup.unlink(missing_ok=True)
     record.save()
 
 
 # Adding
 
 
-def _with_palaver(plan: Plan, file: _File, wanted: Wanted) -> Change | None:
+def _with_palaver(plan: ClientPlan, file: _File, token: str) -> FileChange | None:
     before, what = file.before, file.what
-    written = copy.deepcopy(file.known) or Written(plan.client.name, "", existed=before is not None)
+    written = copy.deepcopy(file.known) or Written(plan.client.name, "")
     if (whole := file.edits[0].text) is not None:
         after = whole.encode()
-        if not (before in (None, after) or wanted.force or file.is_ours_alone):
-            plan.kept.append(file.says_not_ours)
+        if file.is_of_a_person:
+            plan.kept.append(f"{file.path} was not written by setup.")
             return None
     else:
         text, what = file.text, []
         for edit in file.edits:
             previous = text
             for entry in edit.entries:
-                text = _add(plan, file, text, entry, written, wanted.force)
+                text = _add(plan, file, text, entry, written)
             what += [edit.what] if text != previous else []
         _prove(file, text)
         after = text.encode()
@@ -220,12 +214,11 @@ def _with_palaver(plan: Plan, file: _File, wanted: Wanted) -> Change | None:
     # If another program changed the file, its backup is not what removal can restore.
     is_shared = file.known is not None and not file.is_as_left and whole is None
     written.after = "" if is_shared else files.digest(after)
-    token = wanted.server.token
     is_secret = bool(token) and any(token in json.dumps(entry.value) for entry in file.entries)
-    return Change(file.path, what, before, after, written, is_secret)
+    return FileChange(file.path, what, before, after, written, is_secret)
 
 
-def _add(plan: Plan, file: _File, text: str, entry: Entry, written: Written, force: bool) -> str:
+def _add(plan: ClientPlan, file: _File, text: str, entry: SettingsEntry, written: Written) -> str:
     existing = file.format.find(text, entry.path)
     match entry.kind:
         case "hook":
@@ -233,7 +226,7 @@ def _add(plan: Plan, file: _File, text: str, entry: Entry, written: Written, for
         case "server" if existing is None:
             written.server = entry.value
         case "server":
-            return _update(plan, file, text, entry, written, force)
+            return _update(plan, file, text, entry, written)
         case "minimum" if type(existing) is int and 0 < existing < entry.value:
             pass  # 0 switches a thing off
         case _ if existing is not None:
@@ -241,21 +234,17 @@ def _add(plan: Plan, file: _File, text: str, entry: Entry, written: Written, for
     return str(file.format.put(text, entry.path, entry.value))
 
 
-def _update(plan: Plan, file: _File, text: str, entry: Entry, written: Written, force: bool) -> str:
+def _update(plan: ClientPlan, file: _File, text: str, entry: SettingsEntry, written: Written) -> str:
     """Change the entry of a server that is there. Keys that a person added to it are kept."""
     existing, new, last = file.format.find(text, entry.path), entry.value, written.server
     if isinstance(existing, dict) and existing | new == existing:
         return text
-    is_ours = isinstance(existing, dict) and (
-        bool(last and existing | last == existing) or _differs_only_in_ours(existing, new)
-    )
-    if not (is_ours or force):
-        shown = re.sub(r"plv_[\w-]+|(?<=Bearer )\S+", "***", json.dumps(existing, ensure_ascii=False))
+    is_as_left = isinstance(existing, dict) and bool(last) and existing | last == existing
+    if not (is_as_left or _differs_only_in_ours(existing, new)):
+        shown = mask(json.dumps(existing, ensure_ascii=False))
         plan.kept.append(f"'{'.'.join(entry.path)}' in {file.path} was written by a person: {shown}")
         return text
     written.server = new
-    if not is_ours:
-        return str(file.format.put(text, entry.path, new))
     for key in last:
         if key not in new:
             text = file.format.delete(text, (*entry.path, key))
@@ -265,8 +254,10 @@ def _update(plan: Plan, file: _File, text: str, entry: Entry, written: Written, 
     return text
 
 
-def _differs_only_in_ours(existing: dict[str, Any], new: dict[str, Any]) -> bool:
+def _differs_only_in_ours(existing: Any, new: dict[str, Any]) -> bool:
     """Whether an entry differs only in the port of a local server, the path of palaver or its token."""
+    if not isinstance(existing, dict):
+        return False
     for key, value in new.items():
         old = existing.get(key)
         if old == value:
@@ -302,7 +293,7 @@ def own_hooks(items: Any) -> list[tuple[tuple[Key, ...], str]]:
     return found
 
 
-def _add_hook(format: ModuleType, text: str, entry: Entry) -> str:
+def _add_hook(format: ModuleType, text: str, entry: SettingsEntry) -> str:
     found = own_hooks(format.find(text, entry.path))
     if [command for _, command in found] == [command for _, command in own_hooks([entry.value])]:
         return text
@@ -321,36 +312,34 @@ def _take_out_hooks(format: ModuleType, text: str, path: Sequence[str]) -> str:
 # Taking out
 
 
-def _without_palaver(plan: Plan, file: _File, wanted: Wanted) -> Change | None:
+def _without_palaver(plan: ClientPlan, file: _File) -> FileChange | None:
     path, before, known = file.path, file.before, file.known
     if before is None:
         if known:
             plan.notes.append(f"{path} is not there any more.")
-        return Change(path, [], None, None) if known else None
-    if known and file.is_as_left:
-        backup = files.read(Path(known.backup)) if known.existed and known.backup else None
-        if backup is not None or not known.existed:
-            return Change(path, file.what, before, backup)
+        return FileChange(path, [], None, None) if known else None
+    if file.is_as_left and (backup := files.read(files.backup_path(path))) is not None:
+        return FileChange(path, file.what, before, backup)
     if file.edits[0].text is not None:
-        if wanted.force or file.is_ours_alone:
-            return Change(path, file.what, before, None)
-        plan.kept.append(file.says_not_ours)
+        if not file.is_of_a_person:
+            return FileChange(path, file.what, before, None)
+        plan.kept.append(f"{path} was not written by setup.")
         return None
-    after = _take_out(plan, file, wanted.force)
+    after = _take_out(plan, file)
     if after is not None and after.encode() == before:
         if known:
             plan.notes.append(f"{path} has no entry of palaver any more.")
-        return Change(path, [], before, before) if known else None
-    return Change(path, file.what, before, None if after is None else after.encode())
+        return FileChange(path, [], before, before) if known else None
+    return FileChange(path, file.what, before, None if after is None else after.encode())
 
 
-def _take_out(plan: Plan, file: _File, force: bool) -> str | None:
+def _take_out(plan: ClientPlan, file: _File) -> str | None:
     """The text without our entries. None if setup made the file and nothing else is in it.
 
     The backup has the values that were there before ours, and the objects and lists that stay even if they are empty.
     """
     format, text, known = file.format, file.text, file.known
-    backup = files.read(files.backup_path(file.path)) if known and known.existed else None
+    backup = files.read(files.backup_path(file.path)) if known else None
     original = format.parse((backup or b"").decode("utf-8"))
     touched: list[tuple[str, ...]] = []
     hooks = format.find(text, ("hooks",))
@@ -358,7 +347,7 @@ def _take_out(plan: Plan, file: _File, force: bool) -> str | None:
         cleaned = _take_out_hooks(format, text, ("hooks", event))
         if cleaned != text:
             touched.append(("hooks", event))
-            file.entries.append(Entry("hook", ("hooks", event), {}))
+            file.entries.append(SettingsEntry("hook", ("hooks", event), {}))
         text = cleaned
     for entry in file.entries:
         existing, earlier = format.find(text, entry.path), jsonc.at(original, entry.path)
@@ -367,8 +356,7 @@ def _take_out(plan: Plan, file: _File, force: bool) -> str | None:
         is_ours = known is not None and existing != earlier
         if entry.kind != "server" and not (is_ours and existing == entry.value):
             continue
-        is_alike = isinstance(existing, dict) and _differs_only_in_ours(existing, entry.value)
-        if not (is_ours or is_alike or force):
+        if not (is_ours or _differs_only_in_ours(existing, entry.value)):
             plan.kept.append(f"'{'.'.join(entry.path)}' in {file.path} was written by a person.")
             continue
         touched.append(entry.path)
@@ -381,12 +369,18 @@ def _take_out(plan: Plan, file: _File, force: bool) -> str | None:
             if container and jsonc.at(original, container) is None and format.find(text, container) in ({}, []):
                 text = format.delete(text, container)
     _prove(file, text)
-    if known and not known.existed and _bare(format.parse(text), file.entries) in ({}, {"version": 1}):
+    if known and backup is None and _bare(format.parse(text), file.entries) in ({}, {"version": 1}):
         return None
     return text
 
 
 # Shared
+
+
+def mask(text: str, token: str = "") -> str:
+    """The text without tokens."""
+    text = text.replace(token, "***") if token else text
+    return re.sub(r"plv_[\w-]+|(?<=Bearer )[^\s\"']+", "***", text)
 
 
 def _prove(file: _File, text: str) -> None:
@@ -396,7 +390,7 @@ def _prove(file: _File, text: str) -> None:
         raise Unsafe
 
 
-def _bare(value: Any, entries: list[Entry]) -> Any:
+def _bare(value: Any, entries: list[SettingsEntry]) -> Any:
     """The value without our entries and the containers that are empty then."""
     value = copy.deepcopy(value)
     for entry in entries:
@@ -415,7 +409,7 @@ def _bare(value: Any, entries: list[Entry]) -> Any:
 def explain(problem: BaseException, path: Path) -> str:
     """A sentence about one of `FILE_PROBLEMS`."""
     match problem:
-        case jsonc.Malformed():
+        case jsonc.MalformedFile():
             return f"{path} cannot be read: {problem}. It was left alone. Correct it, then run setup again."
         case UnicodeDecodeError():
             return f"{path} is not UTF-8. It was left alone."

@@ -26,7 +26,7 @@ from palaver import child_process
 from palaver.settings import LOOPBACK
 from palaver.setup import files
 from palaver.setup.changes import FILE_PROBLEMS, URLS, explain, format_of, own_hooks
-from palaver.setup.clients import TRUST, Client, Edit, Entry, Machine, Options, Server, is_own_hook
+from palaver.setup.clients import TRUST, ClientProgram, FileEdit, Machine, Options, Server, SettingsEntry, is_own_hook
 from palaver.setup.jsonc import at
 
 HTTP_SECONDS = 5.0
@@ -41,7 +41,7 @@ PROTOCOL = "2025-06-18"
 class State:
     """The result of a check."""
 
-    client: Client
+    client: ClientProgram
     status: str = "not installed"
     """not installed, not set up, set up, or connected."""
 
@@ -100,7 +100,7 @@ def found_server(entry: Any, environ: Mapping[str, str]) -> Found:
     return Found(url, headers, tuple(map(str, command)) if not url else (), env)
 
 
-def check(client: Client, machine: Machine, server: Server, version: str) -> State:
+def check(client: ClientProgram, machine: Machine, server: Server, version: str) -> State:
     state = State(client)
     if not client.is_installed(machine):
         return state
@@ -129,7 +129,7 @@ def check(client: Client, machine: Machine, server: Server, version: str) -> Sta
     return state
 
 
-def _check_server(state: State, values: Any, expected: Entry, environ: Mapping[str, str], version: str) -> None:
+def _check_server(state: State, values: Any, expected: SettingsEntry, environ: Mapping[str, str], version: str) -> None:
     *place, own = expected.path
     servers = at(values, place)
     for name, entry in servers.items() if isinstance(servers, dict) else ():
@@ -152,7 +152,7 @@ def _check_server(state: State, values: Any, expected: Entry, environ: Mapping[s
         state.problems.append(greeting.says_other_version(version))
 
 
-def _check_hooks(state: State, values: Any, expected: list[Entry]) -> None:
+def _check_hooks(state: State, values: Any, expected: list[SettingsEntry]) -> None:
     present, differ, repeat = 0, [], f"Run: palaver setup {state.client.name}"
     for entry in expected:
         event = entry.path[-1]
@@ -175,7 +175,7 @@ def _check_hooks(state: State, values: Any, expected: list[Entry]) -> None:
         state.problems.append(f"Only {present} of {len(expected)} hooks are there. {repeat}")
 
 
-def _check_plugin(state: State, edit: Edit, content: bytes | None) -> None:
+def _check_plugin(state: State, edit: FileEdit, content: bytes | None) -> None:
     """Check a file that runs the hooks."""
     state.hooks = "none" if content is None else "in a plugin"
     if content not in (None, (edit.text or "").encode()):

@@ -126,7 +126,7 @@ class Server:
 
 
 @dataclass(frozen=True)
-class Entry:
+class SettingsEntry:
     """A value that belongs into a settings file."""
 
     kind: Literal["server", "hook", "default", "minimum"]
@@ -137,14 +137,14 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Edit:
+class FileEdit:
     """The entries that belong into one file, or the whole text of a file that is ours alone."""
 
     path: Path
     what: str
     """"MCP server", "hooks" or "skill"."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SettingsEntry, ...] = ()
     text: str | None = None
 
 
@@ -157,7 +157,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Client:
+class ClientProgram:
     """A program that palaver can be set up in. Paths are templates of `Machine.path`."""
 
     name: str
@@ -214,29 +214,29 @@ class Client:
             or any(machine.program(program) for program in self.programs)
         )
 
-    def edits(self, machine: Machine, server: Server, options: Options) -> list[Edit]:
+    def edits(self, machine: Machine, server: Server, options: Options) -> list[FileEdit]:
         folders = [path for path in map(machine.path, self.folders) if path.is_dir()]
         folders = folders or [machine.path(self.folders[0])]
-        entry = Entry("server", (self.server_key, NAME), self.server_entry(server))
+        entry = SettingsEntry("server", (self.server_key, NAME), self.server_entry(server))
         made = []
         for folder in folders:
             paths = [folder / machine.path(name) for name in self.server_files]
-            made.append(Edit(next(filter(Path.exists, paths), paths[-1]), "MCP server", (entry,)))
+            made.append(FileEdit(next(filter(Path.exists, paths), paths[-1]), "MCP server", (entry,)))
         folder = folders[0]
         if options.with_hooks and self.events:
-            version = () if self.has_groups else (Entry("default", ("version",), 1),)
+            version = () if self.has_groups else (SettingsEntry("default", ("version",), 1),)
             hooks = self.hooks(lambda event: hook_command(server.command, event, self.name, server.arguments[1:]))
-            made.append(Edit(folder / self.hooks_file, "hooks", (*version, *hooks)))
+            made.append(FileEdit(folder / self.hooks_file, "hooks", (*version, *hooks)))
         elif options.with_hooks and self.hooks_file:
-            made.append(Edit(folder / self.hooks_file, "hooks", text=_opencode_plugin(server)))
+            made.append(FileEdit(folder / self.hooks_file, "hooks", text=_opencode_plugin(server)))
             npm = folder / ".npmrc"
             if not npm.exists() or MARK.encode() in npm.read_bytes():
-                made.append(Edit(npm, "npm settings", text=NO_RETRIES))
+                made.append(FileEdit(npm, "npm settings", text=NO_RETRIES))
         if options.keep_history and self.name == "claude-code":
-            kept = Entry("minimum", (DAYS_KEPT,), MANY_DAYS)
-            made.append(Edit(folder / self.hooks_file, "sessions are kept", (kept,)))
+            kept = SettingsEntry("minimum", (DAYS_KEPT,), MANY_DAYS)
+            made.append(FileEdit(folder / self.hooks_file, "sessions are kept", (kept,)))
         if options.with_skill and self.hooks_file:
-            made.append(Edit(folder / "skills" / "palaver" / "SKILL.md", "skill", text=SKILL))
+            made.append(FileEdit(folder / "skills" / "palaver" / "SKILL.md", "skill", text=SKILL))
         return made
 
     def server_entry(self, server: Server) -> dict[str, Any]:
@@ -255,14 +255,14 @@ class Client:
         entry = {**self.stdio, "command": server.command, "args": list(server.arguments)}
         return entry | ({"env": environment} if environment else {})
 
-    def hooks(self, command: Callable[[str], str]) -> Iterator[Entry]:
+    def hooks(self, command: Callable[[str], str]) -> Iterator[SettingsEntry]:
         """Its hooks, with a shell command for each event."""
         for event, theirs in zip(EVENTS, self.events, strict=True):
             seconds = self.longest_end if event == "session-end" else HOOK_SECONDS
             hook: dict[str, Any] = {"command": command(event), "timeout": seconds * self.hook_unit}
             if self.has_groups:
                 hook = {"hooks": [{"type": "command", **hook}]}
-            yield Entry("hook", ("hooks", theirs), hook)
+            yield SettingsEntry("hook", ("hooks", theirs), hook)
 
 
 def hook_command(command: str, event: str, client: str, options: Sequence[str] = ()) -> str:
@@ -313,8 +313,8 @@ def about_history(machine: Machine) -> str:
 
 _EVENTS_OF_CLAUDE = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
 
-CLIENTS: tuple[Client, ...] = (
-    Client(
+CLIENTS: tuple[ClientProgram, ...] = (
+    ClientProgram(
         "claude-code",
         "Claude Code",
         folders=("{claude}",),
@@ -328,7 +328,7 @@ CLIENTS: tuple[Client, ...] = (
         events=_EVENTS_OF_CLAUDE,
         has_package=_has_claude_plugin,
     ),
-    Client(
+    ClientProgram(
         "claude-desktop",
         "Claude Desktop",
         folders=("{applications}/Claude",),
@@ -336,7 +336,7 @@ CLIENTS: tuple[Client, ...] = (
         server_key="mcpServers",
         advice="Restart Claude Desktop.",
     ),
-    Client(
+    ClientProgram(
         "codex",
         "Codex",
         folders=("{codex}",),
@@ -350,7 +350,7 @@ CLIENTS: tuple[Client, ...] = (
         # Codex runs a hook only after a person has trusted it. Setup does not write that trust.
         hook_advice=f"Codex runs new hooks only after you trust them. {TRUST}",
     ),
-    Client(
+    ClientProgram(
         "gemini-cli",
         "Gemini CLI",
         folders=("{home}/.gemini",),
@@ -363,7 +363,7 @@ CLIENTS: tuple[Client, ...] = (
         hook_unit=1_000,
         has_package=lambda machine: machine.path("{home}/.gemini/extensions/palaver").is_dir(),
     ),
-    Client(
+    ClientProgram(
         "cursor",
         "Cursor",
         folders=("{home}/.cursor",),
@@ -376,7 +376,7 @@ CLIENTS: tuple[Client, ...] = (
         events=("sessionStart", "beforeSubmitPrompt", "stop", "preCompact", "sessionEnd"),
         has_groups=False,
     ),
-    Client(
+    ClientProgram(
         "vs-code",
         "VS Code",
         folders=("{applications}/Code", "{applications}/Code - Insiders"),
@@ -386,7 +386,7 @@ CLIENTS: tuple[Client, ...] = (
         stdio={"type": "stdio"},
         programs=("code",),
     ),
-    Client(
+    ClientProgram(
         "opencode",
         "opencode",
         folders=("{config}/opencode",),
@@ -396,7 +396,7 @@ CLIENTS: tuple[Client, ...] = (
         programs=("opencode",),
         hooks_file="plugins/palaver.js",
     ),
-    Client(
+    ClientProgram(
         "windsurf",
         "Windsurf",
         folders=("{home}/.codeium/windsurf",),
@@ -405,7 +405,7 @@ CLIENTS: tuple[Client, ...] = (
         http={"serverUrl": "{url}"},
         programs=("windsurf",),
     ),
-    Client(
+    ClientProgram(
         "zed",
         "Zed",
         folders=("{config}/zed",),
@@ -414,7 +414,7 @@ CLIENTS: tuple[Client, ...] = (
         http={"url": "{url}"},
         programs=("zed", "zeditor"),
     ),
-    Client(
+    ClientProgram(
         "cline",
         "Cline",
         folders=(

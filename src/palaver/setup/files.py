@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,6 @@ class Written:
     after: str
     """The digest of the file after the last write. "": other programs have changed it between two runs of setup."""
 
-    existed: bool = True
-    backup: str = ""
-    """The file as it was before setup."""
-
     server: dict[str, Any] = field(default_factory=dict)
     """The entry of the server as setup wrote it."""
 
@@ -53,8 +49,7 @@ class Record:
             for path, read in json.loads(self.path.read_text("utf-8"))["files"].items():
                 for entry in read.pop("entries", ()):  # 0.2 wrote a list of all entries
                     read["server"] = entry["value"] if isinstance(entry["value"], dict) else read.get("server", {})
-                read.pop("containers", None)
-                self.files[path] = Written(**read)
+                self.files[path] = Written(**{one.name: read[one.name] for one in fields(Written) if one.name in read})
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self.files = {}  # Without a record, entries are recognised by what they contain.
 
@@ -97,13 +92,20 @@ def read(path: Path) -> bytes | None:
         return None
 
 
+def backup_path(path: Path) -> Path:
+    """Where the file is as it was before setup. Without a backup, setup made the file."""
+    return path.with_name(path.name + BACKUP)
+
+
 def write(path: Path, content: bytes, *, mode: int | None = None, expected: bytes | str | None = "any") -> list[str]:
     """Replace a file at once. A link stays a link, and the file keeps its mode. Returns the folders that were made.
 
     With `expected`, the file must still have this content.
     """
     target = Path(os.path.realpath(path))
-    folders = _make_folders(target.parent)
+    folders = [one for one in reversed((target.parent, *target.parent.parents)) if not one.exists()]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
     new = target.with_name(f".{target.name}.{os.getpid()}.palaver")
     try:
         old = target.stat()
@@ -128,16 +130,7 @@ def write(path: Path, content: bytes, *, mode: int | None = None, expected: byte
     except BaseException:
         new.unlink(missing_ok=True)
         raise
-    return folders
-
-
-def _make_folders(folder: Path) -> list[str]:
-    made: list[str] = []
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(exist_ok=True)
-        made.append(str(one))
-    return made
+    return [str(folder) for folder in folders]
 
 
 def remove(path: Path, folders: list[str]) -> None:
@@ -148,7 +141,3 @@ def remove(path: Path, folders: list[str]) -> None:
             Path(folder).rmdir()
         except OSError:
             return
-
-
-def backup_path(path: Path) -> Path:
-    return path.with_name(path.name + BACKUP)

@@ -18,7 +18,7 @@ _BLANK = " \t\r\n"
 _SCALAR = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null')
 
 
-class Malformed(ValueError):
+class MalformedFile(ValueError):
     """The text is not JSON. `line` and `column` begin at 1."""
 
     def __init__(self, text: str, at: int, problem: str) -> None:
@@ -134,7 +134,7 @@ def _insert(text: str, parents: list[Value], key: Key, new: Any) -> str:
     parent, unit, end = parents[-1], _indent_unit(text, parents[0]), _line_break(text)
     if not isinstance(parent.plain, dict if isinstance(key, str) else list):
         kind = "an object" if isinstance(key, str) else "a list"
-        raise Malformed(text, parent.start, f"{kind} is expected here")
+        raise MalformedFile(text, parent.start, f"{kind} is expected here")
     close = parent.end - 1
     label = f"{json.dumps(key, ensure_ascii=False)}: " if isinstance(key, str) else ""
     last = parent.children[-1] if parent.children else None
@@ -218,10 +218,10 @@ def _scan(text: str) -> Value:
     try:
         value = _scan_value(text, start)
     except RecursionError:
-        raise Malformed(text, start, "it is nested too deeply") from None
+        raise MalformedFile(text, start, "it is nested too deeply") from None
     end = _skip(text, value.end)
     if end != len(text):
-        raise Malformed(text, end, "there is more text after the end")
+        raise MalformedFile(text, end, "there is more text after the end")
     return value
 
 
@@ -232,11 +232,11 @@ def _scan_value(text: str, at: int) -> Value:
         return _scan_container(text, at, "]")
     found = _SCALAR.match(text, at)
     if found is None or (found.end() < len(text) and (text[found.end()].isalnum() or text[found.end()] in "._")):
-        raise Malformed(text, at, "a value is expected here" if at < len(text) else "the text ends too early")
+        raise MalformedFile(text, at, "a value is expected here" if at < len(text) else "the text ends too early")
     try:
         return Value(at, found.end(), json.loads(found[0]))
     except ValueError:
-        raise Malformed(text, at, "this value is not valid") from None
+        raise MalformedFile(text, at, "this value is not valid") from None
 
 
 def _scan_container(text: str, start: int, close: str) -> Value:
@@ -244,18 +244,18 @@ def _scan_container(text: str, start: int, close: str) -> Value:
     at = _skip(text, start + 1)
     while text[at : at + 1] != close:
         if children and children[-1].comma is None:
-            raise Malformed(text, at, "a comma is missing here" if at < len(text) else "the text ends too early")
+            raise MalformedFile(text, at, "a comma is missing here" if at < len(text) else "the text ends too early")
         begin, key = at, len(children) if close == "]" else None
         if key is None:
             name = _SCALAR.match(text, at)
             if name is None or text[at] != '"':
-                raise Malformed(
+                raise MalformedFile(
                     text, at, "a name in quotes is expected here" if at < len(text) else "the text ends too early"
                 )
             member = _scan_value(text, at)
             at = _skip(text, member.end)
             if text[at : at + 1] != ":":
-                raise Malformed(text, at, "a colon is expected here")
+                raise MalformedFile(text, at, "a colon is expected here")
             at = _skip(text, at + 1)
             children.append(Child(member.plain, begin, _scan_value(text, at)))
         else:
@@ -290,6 +290,6 @@ def _skip_comment(text: str, at: int) -> int:
     if text.startswith("/*", at):
         end = text.find("*/", at + 2)
         if end < 0:
-            raise Malformed(text, at, "this comment does not end")
+            raise MalformedFile(text, at, "this comment does not end")
         return end + 2
-    raise Malformed(text, at, "a value is expected here")
+    raise MalformedFile(text, at, "a value is expected here")

@@ -10,7 +10,7 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from palaver.setup.jsonc import Key, Malformed, at
+from palaver.setup.jsonc import Key, MalformedFile, at
 
 
 def parse(text: str) -> Any:
@@ -22,7 +22,7 @@ def parse(text: str) -> Any:
         place = re.search(r"\(at line (\d+), column (\d+)\)", str(problem))
         line, column = (int(place[1]), int(place[2])) if place else (text.count("\n") + 1, 1)
         at = sum(len(one) for one in text.splitlines(keepends=True)[: line - 1]) + column - 1
-        raise Malformed(text, min(at, len(text)), str(problem).partition(" (at ")[0]) from None
+        raise MalformedFile(text, min(at, len(text)), str(problem).partition(" (at ")[0]) from None
 
 
 def find(text: str, path: Iterable[Key]) -> Any:
@@ -32,8 +32,6 @@ def find(text: str, path: Iterable[Key]) -> Any:
 
 def put(text: str, path: tuple[Key, ...], new: Any) -> str:
     """Replace the value at a path, or add it. Missing tables on the way are added too."""
-    if (appended := _append(text, path, new)) is not None:
-        return appended
     document = _open(text)
     table: Any = document
     for key in path[:-1]:
@@ -41,7 +39,7 @@ def put(text: str, path: tuple[Key, ...], new: Any) -> str:
             table[key] = tomlkit.table(is_super_table=True)
         table = table[key]
         if not isinstance(table, MutableMapping):
-            raise Malformed(text, 0, f"{key} is expected to be a table")
+            raise MalformedFile(text, 0, f"{key} is expected to be a table")
     is_inline = isinstance(table, tomlkit.items.InlineTable)
     table[path[-1]] = _item(new, is_inline or len(path) > 2) if isinstance(new, dict) else new
     return _close(text, document)
@@ -49,11 +47,6 @@ def put(text: str, path: tuple[Key, ...], new: Any) -> str:
 
 def delete(text: str, path: tuple[Key, ...]) -> str:
     """Delete the value at a path."""
-    value = find(text, path)
-    if isinstance(value, dict) and len(path) > 1:
-        block = _block(text, path, value)
-        if text.endswith(block):
-            return text.removesuffix(block).removesuffix(_line_break(text))
     document = _open(text)
     table: Any = document
     for key in path[:-1]:
@@ -64,36 +57,6 @@ def delete(text: str, path: tuple[Key, ...]) -> str:
         return text
     del table[path[-1]]
     return _close(text, document)
-
-
-def _append(text: str, path: tuple[Key, ...], new: Any) -> str | None:
-    """The text with a new table at its end. None if it cannot be added there, e.g. because it exists."""
-    before = parse(text)
-    if not isinstance(new, dict) or len(path) < 2:
-        return None
-    end = _line_break(text)
-    plain = text.removeprefix("\ufeff")
-    gap = "" if not plain else end if plain.endswith("\n") else end + end
-    added = text + gap + _block(text, path, new)
-    try:
-        after = parse(added)
-    except Malformed:
-        return None
-    inner = before
-    for key in path[:-1]:
-        inner = inner.setdefault(key, {})
-    return added if inner.setdefault(path[-1], new) is new and after == before else None
-
-
-def _block(text: str, path: tuple[Key, ...], value: dict[str, Any]) -> str:
-    """A table with its heading."""
-    document = tomlkit.document()
-    table: Any = document
-    for key in path[:-1]:
-        table[key] = tomlkit.table(is_super_table=True)
-        table = table[key]
-    table[path[-1]] = _item(value, False)
-    return tomlkit.dumps(document).replace("\n", _line_break(text))
 
 
 def _line_break(text: str) -> str:
@@ -112,7 +75,7 @@ def _open(text: str) -> Any:
     try:
         return tomlkit.parse(text.removeprefix("\ufeff"))
     except TOMLKitError as problem:
-        raise Malformed(text, 0, str(problem)) from None
+        raise MalformedFile(text, 0, str(problem)) from None
 
 
 def _close(text: str, document: Any) -> str:

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from palaver.doors.cli.status_errors import error_of_status
 from palaver.doors.local import server_socket
-from palaver.errors import Unavailable
+from palaver.errors import Unavailable, error_of_status
 
 if TYPE_CHECKING:
     from palaver.doors.cli.options import Target, ThreadOption
@@ -63,7 +62,7 @@ def _find_operation(place: str) -> Operation:
     return next(operation for operation in OPERATIONS if operation.name == name)
 
 
-def _ask_server(connection: server_socket.Connection, request: dict[str, Any]) -> Any:
+def _ask_server(connection: server_socket.SocketConnection, request: dict[str, Any]) -> Any:
     try:
         connection.send(json.dumps(request).encode() + b"\n")
         line = connection.lines.readline()

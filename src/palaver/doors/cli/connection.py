@@ -13,9 +13,8 @@ from urllib.parse import quote, urlsplit
 from palaver.app import DEFAULT, App
 from palaver.doors.authentication import Requester, authenticate
 from palaver.doors.cli.options import Target, ThreadOption
-from palaver.doors.cli.status_errors import error_of_status
 from palaver.doors.local.running_server import client_settings
-from palaver.errors import NotFound, Refused, Unavailable
+from palaver.errors import NotFound, Refused, Unavailable, error_of_status
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.people import Caller
@@ -43,7 +42,7 @@ class StreamEvent:
     data: dict[str, Any]
 
 
-class Connection(Protocol):
+class CommandConnection(Protocol):
     async def call(self, operation: Operation, given: dict[str, Any]) -> Any:
         """Perform the operation and return the answer as REST shows it: plain JSON values, or text."""
 
@@ -52,7 +51,7 @@ class Connection(Protocol):
 
 
 @asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[Connection]:
+async def connect(target: Target) -> AsyncIterator[CommandConnection]:
     if target.server:
         if target.workspace is not None:
             raise Refused("On a server the token decides the workspace. Remove --workspace or --url.")
@@ -105,7 +104,9 @@ async def local_requester(app: App, token: str | None, workspace: str | None) ->
     return Requester(await app.open(workspace or DEFAULT), Caller(kind="human", name="human"))
 
 
-async def perform(connection: Connection, operation: Operation, given: dict[str, Any], thread: ThreadOption) -> Any:
+async def perform(
+    connection: CommandConnection, operation: Operation, given: dict[str, Any], thread: ThreadOption
+) -> Any:
     """Perform an operation whose thread may be given by its topic."""
     if thread != "none" and "thread_id" in given:
         try:
@@ -116,7 +117,7 @@ async def perform(connection: Connection, operation: Operation, given: dict[str,
     return await connection.call(operation, given)
 
 
-async def thread_id_of(connection: Connection, given: str) -> str:
+async def thread_id_of(connection: CommandConnection, given: str) -> str:
     """The id of the thread with this id or this exact topic."""
     if "/" not in given and given.strip(".") != "":  # servers read %2F as a slash, and many clients resolve dots
         return str((await connection.call(get_thread, {"thread_id": given}))["id"])

@@ -1,16 +1,13 @@
 """Commands made from operations: the fields of a request become arguments and options.
 
-`commands.json` describes them, so that a command needs no slow imports. `make reference` writes it with `describe`.
+`commands.json` describes them, so that a command needs no slow imports. `make reference` writes it.
 """
 
 from __future__ import annotations
 
 import json
-import sys
-import types
-import typing
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,17 +17,10 @@ from palaver.doors.cli.options import ThreadOption
 from palaver.errors import Invalid
 from palaver.model.projects import typed_project
 
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
-    from palaver.operations.operation import Command, Operation
-
 FROM_STDIN = "content"
 """The field that is read from standard input if no argument is given."""
 OPTION_PREFIX = "option_"
 """Prefix of hidden options that can replace an argument: --agent A instead of A."""
-
-_KINDS = {int: "int", float: "float", bool: "bool", dict: "json"}
 
 Description = dict[str, Any]
 """A command as `commands.json` describes it."""
@@ -176,57 +166,3 @@ class Json(click.ParamType[Any]):
             return json.loads(value)
         except ValueError:
             self.fail(f'{value!r} is not JSON. Use for example \'{{"key": "value"}}\'.', param, ctx)
-
-
-# Describing
-
-
-def describe(operation: Operation, face: Command) -> Description:
-    """The command of an operation, for `commands.json`."""
-    module = operation.work.__module__
-    is_there = getattr(sys.modules[module], operation.name, None) is operation
-    place = module.removeprefix("palaver.operations.") if is_there else ""
-    fields = operation.request.model_fields
-    return {
-        "summary": operation.summary,
-        "description": operation.description,
-        "operation": f"{place}:{operation.name}",
-        "takes": list(face.takes),
-        "rest": face.rest,
-        "columns": list(face.columns),
-        "rows": face.rows,
-        "text": face.text,
-        "fields": [_describe_field(name, field) for name, field in fields.items()],
-    }
-
-
-def _describe_field(name: str, field: FieldInfo) -> dict[str, Any]:
-    kind, many = _kind(field)
-    has_default = not field.is_required() and field.default not in (None, [], ())
-    return {
-        "name": name,
-        "kind": list(typing.get_args(kind)) if typing.get_origin(kind) is typing.Literal else _KINDS.get(kind, "text"),
-        "is_list": many,
-        "is_required": field.is_required(),
-        "default": str(field.default) if has_default else None,
-        "help": (field.description or "").strip(),
-    }
-
-
-def _kind(field: FieldInfo) -> tuple[Any, bool]:
-    """The type of one value (a class or a Literal), and whether the field takes several values."""
-    kind = _bare(field.annotation)
-    if typing.get_origin(kind) is list:
-        kind = _bare(typing.get_args(kind)[0])
-        return (dict if typing.get_origin(kind) is dict else kind), True
-    return (dict if typing.get_origin(kind) is dict else kind), False
-
-
-def _bare(kind: Any) -> Any:
-    """The type without `Annotated[…]` and `… | None`. A union with str counts as str."""
-    if typing.get_origin(kind) is typing.Annotated:
-        return _bare(typing.get_args(kind)[0])
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        choices = [_bare(choice) for choice in typing.get_args(kind) if choice is not types.NoneType]
-        return str if str in choices else choices[0]
-    return kind

@@ -22,8 +22,7 @@ from typing import Any
 import orjson
 
 from palaver.doors.cli.connection import ServerConnection
-from palaver.doors.cli.status_errors import NotFoundMessage
-from palaver.errors import PalaverError, Unavailable
+from palaver.errors import NotFoundMessage, PalaverError, Unavailable
 from palaver.model.sessions import Mark
 from palaver.operations.sessions.recording import MergedTurns, MergeTurns, merge_turns
 

@@ -35,19 +35,11 @@ COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
 )
 @click.option("--session", required=True, metavar="SESSION", help="Id of the session.")
 @click.option("--role", metavar="ROLE", help="Role of the turn: user, assistant, system or tool.")
-@click.option("--id", "turn_id", metavar="ID", help="Your own id for the turn. A repeated id is stored once.")
+@click.option("--id", metavar="ID", help="Your own id for the turn. A repeated id is stored once.")
 @click.option("--ts", metavar="TIME", help="Time of the turn. [default: now]")
 @click.option("--project", metavar="PROJECT", help="Path of its project; '.' is the current one.")
 @click.argument("text", nargs=-1, metavar="[TEXT…]")
-def append(
-    agent: str,
-    session: str,
-    role: str | None,
-    turn_id: str | None,
-    ts: str | None,
-    project: str | None,
-    text: tuple[str, ...],
-) -> None:
+def append(agent: str, session: str, role: str | None, text: tuple[str, ...], **facts: str | None) -> None:
     """Record a turn of a session, from TEXT or from standard input.
 
     Without --role, standard input is JSON lines, each {"role": …, "content": …}, optionally with "ts", "id" and
@@ -60,10 +52,10 @@ def append(
     if role is None:
         turns = _json_lines(sys.stdin.buffer.read())
     else:
-        turns = iter(
-            [{"role": role, "content": said if said is not None else output.read_stdin(), "id": turn_id, "ts": ts}]
-        )
-    recorded = asyncio.run(_record(target, agent, session, typed_project(project) if project else None, turns))
+        content = said if said is not None else output.read_stdin()
+        turns = iter([{"role": role, "content": content, "id": facts["id"], "ts": facts["ts"]}])
+    project = typed_project(facts["project"]) if facts["project"] else None
+    recorded = asyncio.run(_record(target, agent, session, project, turns))
     output.show(
         recorded if role is None else recorded[0], target.format, columns=("id", "role", "ts", "content"), rows="turns"
     )

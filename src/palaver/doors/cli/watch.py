@@ -10,7 +10,9 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,8 +26,7 @@ from palaver.doors.cli.connection import (
     thread_id_of,
 )
 from palaver.doors.cli.server_turns import ServerTurns
-from palaver.doors.cli.status_errors import NotFoundMessage
-from palaver.errors import PalaverError, Refused
+from palaver.errors import NotFoundMessage, PalaverError, Refused
 from palaver.operations.sessions.local_watch import LocalTurns
 from palaver.operations.sessions.private import privacy_rules
 from palaver.operations.sessions.watch import PROGRAMS, NewTurns, TurnStore, Watch, WatchCounts, default_folders
@@ -33,6 +34,17 @@ from palaver.text.tool_output import CHOICES, ToolOutput
 
 REDRAW_SECONDS = 0.1
 TOOL_OUTPUT_HELP = "How much of the tool calls of coding agents to keep. [default: short]"
+
+
+@dataclass(frozen=True)
+class WatchOptions:
+    """The options of the command."""
+
+    once: bool
+    agent: str | None
+    tool_output: ToolOutput
+    token: str | None
+    quiet: bool
 
 
 @options.add("format", "json", "workspace", "url", *options.DATA)
@@ -44,15 +56,7 @@ TOOL_OUTPUT_HELP = "How much of the tool calls of coding agents to keep. [defaul
 @click.option("--token", metavar="TOKEN", help="Token for the server. Better set PALAVER_TOKEN: others see options.")
 @click.option("--quiet", is_flag=True, help="Do not print progress.")
 @click.pass_obj
-def watch(
-    target: options.Target,
-    paths: tuple[Path, ...],
-    once: bool,
-    agent: str | None,
-    tool_output: ToolOutput,
-    token: str | None,
-    quiet: bool,
-) -> None:
+def watch(target: options.Target, /, paths: tuple[Path, ...], **flags: Any) -> None:
     """Record the sessions of coding agents, and follow them until Ctrl-C.
 
     PATH is a file or a folder. The default is the session folders of Claude Code, Codex, Gemini CLI, opencode, GitHub
@@ -82,11 +86,13 @@ def watch(
     if not any(place.exists() for place in places):
         looked = ", ".join(str(place) for place in places)
         raise NotFoundMessage(f"Found no sessions of {PROGRAMS} in {looked}. Give a path: palaver watch PATH")
-    is_hook = once and all(place.is_file() for place in places)  # hooks record one file, and nobody sees the output
+    asked = WatchOptions(**flags)
+    # Hooks record one file, and nobody sees the output.
+    is_hook = asked.once and all(place.is_file() for place in places)
     home = target.settings().data
     try:
         with contextlib.suppress(asyncio.CancelledError):  # stopped by SIGTERM
-            asyncio.run(_watch(target, places, once, agent, tool_output, token or target.token, quiet))
+            asyncio.run(_watch(target, places, asked))
     except Exception as problem:
         if is_hook:
             said = problem.message if isinstance(problem, PalaverError) else f"{type(problem).__name__}: {problem}"
@@ -96,32 +102,23 @@ def watch(
         recording_problem.clear(home)
 
 
-async def _watch(
-    target: options.Target,
-    places: list[Path],
-    once: bool,
-    agent: str | None,
-    tool_output: ToolOutput,
-    token: str | None,
-    quiet: bool,
-) -> None:
+async def _watch(target: options.Target, places: list[Path], asked: WatchOptions) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with turn_store(target, token, is_patient=not once) as store:
-        progress = Progress(is_shown=not quiet and sys.stderr.isatty())
-        watch = Watch(
-            store, places, agent, tool_output, progress.update, rules=privacy_rules(target.settings(), is_here=True)
-        )
-        only_files = once and all(place.is_file() for place in places)
-        tally = await watch.read_all(retry=not once, only_files=only_files)
-        if not quiet:
+    async with turn_store(target, asked.token or target.token, is_patient=not asked.once) as store:
+        progress = Progress(is_shown=not asked.quiet and sys.stderr.isatty())
+        rules = privacy_rules(target.settings(), is_here=True)
+        watch = Watch(store, places, asked.agent, asked.tool_output, progress.update, rules=rules)
+        only_files = asked.once and all(place.is_file() for place in places)
+        tally = await watch.read_all(retry=not asked.once, only_files=only_files)
+        if not asked.quiet:
             output.say(summary(tally, target.format))
-            if not once and target.format == "table":
+            if not asked.once and target.format == "table":
                 output.note("Following new turns. Stop with Ctrl-C.")
 
         def show(grown: NewTurns) -> None:
-            if quiet:
+            if asked.quiet:
                 return
             if target.format == "table":
                 turns = _count(grown.turns, "new turn")
@@ -130,7 +127,7 @@ async def _watch(
                 facts = {"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}
                 output.say(_json(facts, target.format))
 
-        if not once:
+        if not asked.once:
             await watch.follow(show)
 
 

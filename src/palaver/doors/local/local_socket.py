@@ -49,7 +49,7 @@ log = logging.getLogger("palaver")
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class LocalClient:
     """A process that connected: what its first line said."""
 
     wants: str
@@ -116,7 +116,9 @@ class LocalSocket:
         writer.write(_line({"accepted": True}))
         await serve(reader, writer)
 
-    async def _begin(self, client: Client) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    async def _begin(
+        self, client: LocalClient
+    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         """Authenticate a client before it is accepted, and return the function that serves it."""
         if client.wants == "commands":
             requester = await local_requester(self._app, client.token, client.workspace)
@@ -194,7 +196,7 @@ def _error(problem: PalaverError) -> bytes:
     return _line({"error": {"status": problem.status, "message": problem.message}})
 
 
-def _read_client(server: Settings, said: dict[str, Any], peer: tuple[int, int] | None) -> Client:
+def _read_client(server: Settings, said: dict[str, Any], peer: tuple[int, int] | None) -> LocalClient:
     """The client that a first line describes. The server refuses one that it cannot serve."""
     if said["version"] != __version__:
         raise Refused(f"This server is palaver {__version__}.")
@@ -208,7 +210,7 @@ def _read_client(server: Settings, said: dict[str, Any], peer: tuple[int, int] |
         if name not in (*PER_CLIENT, *OF_SERVERS) and value != getattr(server, name):
             raise Refused(f"The process has another value of {name}.")
     token = said["environ"].get("PALAVER_TOKEN") or None
-    return Client(said["wants"], said["pid"], said["folder"], said["workspace"], token, settings)
+    return LocalClient(said["wants"], said["pid"], said["folder"], said["workspace"], token, settings)
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[int, int] | None:

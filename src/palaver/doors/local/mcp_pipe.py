@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from palaver.doors.local.server_socket import Connection
+    from palaver.doors.local.server_socket import SocketConnection
 
 OPTIONS = ("home", "database_url", "agent", "tool_names", "toolsets", "auth")
 RESTART_SECONDS = 5.0
@@ -86,7 +86,7 @@ class Pipe:
         self._pending: dict[str, dict[str, Any]] = {}
         """Requests without an answer, by their id as JSON."""
         self._lost_at = 0.0
-        self._connection: Connection | None = None
+        self._connection: SocketConnection | None = None
 
     def connect(self) -> bool:
         """Connect to a server, and repeat the handshake. A server that has just stopped may come back soon."""
@@ -136,7 +136,7 @@ class Pipe:
             self._connection.end_input()
         self._reading.join(DRAIN_SECONDS)
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: SocketConnection) -> None:
         with suppress(OSError, ValueError):
             for line in connection.lines:
                 self._answer(line)

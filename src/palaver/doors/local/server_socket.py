@@ -29,7 +29,7 @@ VARIABLES = ("PALAVER_", "AGENTCHATBUS_", "CONVERSATION_DB", "ORIGIN_CONVERSATIO
 """Beginnings of the environment variables that are settings."""
 
 
-class Connection:
+class SocketConnection:
     """A connection that the server has accepted."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -59,14 +59,14 @@ def home_of(flags: Mapping[str, Any]) -> str:
 
 def connect(
     home: str, wants: Literal["mcp", "commands"], flags: Mapping[str, Any], workspace: str | None = None
-) -> Connection | None:
+) -> SocketConnection | None:
     """A connection to the running server; None if there is none, or if it does not serve this client."""
     sock = socket.socket(socket.AF_UNIX)
     try:
         with ShortPath(home) as path:
             sock.connect(path)
         sock.settimeout(ANSWER_SECONDS)
-        connection = Connection(sock)
+        connection = SocketConnection(sock)
         connection.send(json.dumps(_first_line(wants, flags, workspace)).encode() + b"\n")
         if "accepted" in json.loads(connection.lines.readline()):
             sock.settimeout(None)

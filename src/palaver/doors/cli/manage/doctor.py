@@ -31,7 +31,7 @@ RESTORE_FILES = "Restore the files (is a disk not mounted?). 'doctor --repair --
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The result of one check. `is_well` is None if the check does not apply."""
 
     what: str
@@ -78,7 +78,7 @@ def doctor(target: options.Target, repair: bool, discard_missing: bool) -> int:
     return 1 if any(finding.is_well is False for finding in found) else 0
 
 
-def _hooks(settings: Settings) -> Iterator[Finding]:
+def _hooks(settings: Settings) -> Iterator[CheckResult]:
     """The last problem of a hook within a day. Hooks say nothing to their client, so it is shown here."""
     try:
         note = json.loads((settings.data / PROBLEM_FILE).read_text("utf-8"))
@@ -87,35 +87,35 @@ def _hooks(settings: Settings) -> Iterator[Finding]:
         return
     if now() - at < timedelta(days=1):
         advice = "" if "Run 'palaver" in said else "Is the server running? 'palaver serve'"
-        yield Finding("hooks", None, f"last problem at {iso(at)}: {said}", advice)
+        yield CheckResult("hooks", None, f"last problem at {iso(at)}: {said}", advice)
 
 
-def _recording(settings: Settings) -> Iterator[Finding]:
+def _recording(settings: Settings) -> Iterator[CheckResult]:
     """The session that could not be recorded last."""
     if found := recording_problem.read(settings.data):
-        yield Finding("recording", False, found.says, "'palaver setup --check' tries it again.")
+        yield CheckResult("recording", False, found.says, "'palaver setup --check' tries it again.")
 
 
-def _model(settings: Settings) -> Finding:
+def _model(settings: Settings) -> CheckResult:
     """Whether the model of meaning can run."""
     from palaver.search.vectors import background
 
     if not background.is_set(settings):
-        return Finding("model", None, "words: only the vectors of words are used")
+        return CheckResult("model", None, "words: only the vectors of words are used")
     problem = background.problem_of(settings)
     if problem:
         advice = "Correct it, or set PALAVER_MODEL=words. Until then searches use words alone."
-        return Finding("model", False, f"{settings.model} cannot run: {problem}", advice)
-    return Finding("model", True, settings.model)
+        return CheckResult("model", False, f"{settings.model} cannot run: {problem}", advice)
+    return CheckResult("model", True, settings.model)
 
 
-async def _examine(target: options.Target, *, repair: bool, discard_missing: bool) -> list[Finding]:
+async def _examine(target: options.Target, *, repair: bool, discard_missing: bool) -> list[CheckResult]:
     found = list(_versions())
     try:
         settings = target.settings()
     except PalaverError as problem:
-        return [*found, Finding("settings", False, problem.message, "Correct or remove it.")]
-    found += [Finding("settings", True, "valid"), await asyncio.to_thread(_model, settings), *_hooks(settings)]
+        return [*found, CheckResult("settings", False, problem.message, "Correct or remove it.")]
+    found += [CheckResult("settings", True, "valid"), await asyncio.to_thread(_model, settings), *_hooks(settings)]
     found += _recording(settings)
     if not settings.database_url:
         found += _directory(settings.data)
@@ -131,46 +131,46 @@ async def _examine(target: options.Target, *, repair: bool, discard_missing: boo
     return [*found, _server(settings), *await asyncio.to_thread(_clients, settings)]
 
 
-def _versions() -> Iterator[Finding]:
-    yield Finding("palaver", True, __version__)
-    yield Finding("Python", sys.version_info >= (3, 11), platform.python_version())
+def _versions() -> Iterator[CheckResult]:
+    yield CheckResult("palaver", True, __version__)
+    yield CheckResult("Python", sys.version_info >= (3, 11), platform.python_version())
     try:
         import apsw
     except ImportError as problem:
-        yield Finding("SQLite", False, f"cannot be loaded: {problem}", "Install palaver again.")
+        yield CheckResult("SQLite", False, f"cannot be loaded: {problem}", "Install palaver again.")
         return
     version = apsw.sqlite_lib_version()
     is_well = tuple(map(int, version.split("."))) >= OLDEST_SQLITE
-    yield Finding("SQLite", is_well, f"{version} (apsw {apsw.apsw_version()})", "" if is_well else "Upgrade apsw.")
+    yield CheckResult("SQLite", is_well, f"{version} (apsw {apsw.apsw_version()})", "" if is_well else "Upgrade apsw.")
 
 
-def _directory(place: Path) -> Iterator[Finding]:
+def _directory(place: Path) -> Iterator[CheckResult]:
     if not place.is_dir():
-        yield Finding("data directory", None, f"{place} does not exist yet; it is created at first use")
+        yield CheckResult("data directory", None, f"{place} does not exist yet; it is created at first use")
         return
     if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-        yield Finding("data directory", False, f"{place} cannot be written to", f"Run: chmod u+rwx '{place}'")
+        yield CheckResult("data directory", False, f"{place} cannot be written to", f"Run: chmod u+rwx '{place}'")
     elif os.name == "posix" and place.stat().st_mode & 0o007:
-        yield Finding("data directory", False, f"{place} is accessible to all users", f"Run: chmod o-rwx '{place}'")
+        yield CheckResult("data directory", False, f"{place} is accessible to all users", f"Run: chmod o-rwx '{place}'")
     else:
-        yield Finding("data directory", True, str(place))
+        yield CheckResult("data directory", True, str(place))
     free = shutil.disk_usage(place).free
     advice = "" if free > LITTLE_SPACE else "Free disk space."
-    yield Finding("free space", free > LITTLE_SPACE, f"{free / 1024**3:.1f} GB", advice)
+    yield CheckResult("free space", free > LITTLE_SPACE, f"{free / 1024**3:.1f} GB", advice)
 
 
-async def _postgres(settings: Settings) -> list[Finding]:
+async def _postgres(settings: Settings) -> list[CheckResult]:
     from palaver.operations.admin.repair import problems_of_postgres
 
     try:
         version, problems, slow = await asyncio.to_thread(problems_of_postgres, settings)
     except PalaverError as problem:
-        return [Finding("PostgreSQL", False, problem.message, _advice(settings))]
-    found = [Finding("PostgreSQL", True, version), *(Finding("PostgreSQL", False, says) for says in problems)]
-    return [*found, Finding("search speed", None, slow, MORE_BUFFERS)] if slow else found
+        return [CheckResult("PostgreSQL", False, problem.message, _advice(settings))]
+    found = [CheckResult("PostgreSQL", True, version), *(CheckResult("PostgreSQL", False, says) for says in problems)]
+    return [*found, CheckResult("search speed", None, slow, MORE_BUFFERS)] if slow else found
 
 
-async def _repair(settings: Settings, discard_missing: bool) -> AsyncIterator[Finding]:
+async def _repair(settings: Settings, discard_missing: bool) -> AsyncIterator[CheckResult]:
     from palaver.operations.admin.repair import repair
 
     if not settings.database_url and not settings.data.is_dir():
@@ -179,12 +179,12 @@ async def _repair(settings: Settings, discard_missing: bool) -> AsyncIterator[Fi
     try:
         async for result in repair(settings, discard_missing=discard_missing):
             count += 1
-            yield Finding(f"repair of {result.what}", result.is_whole, result.says)
+            yield CheckResult(f"repair of {result.what}", result.is_whole, result.says)
     except PalaverError as problem:
-        yield Finding("repair", False, problem.message)
+        yield CheckResult("repair", False, problem.message)
     else:
         if not count:
-            yield Finding("repair", None, "nothing to repair")
+            yield CheckResult("repair", None, "nothing to repair")
 
 
 def _check_again(settings: Settings) -> None:
@@ -193,7 +193,7 @@ def _check_again(settings: Settings) -> None:
     check_again(settings)
 
 
-async def _data(settings: Settings) -> AsyncIterator[Finding]:
+async def _data(settings: Settings) -> AsyncIterator[CheckResult]:
     from palaver.app import DEFAULT
     from palaver.doors.cli.connection import open_app
     from palaver.operations.admin.repair import problems
@@ -206,12 +206,12 @@ async def _data(settings: Settings) -> AsyncIterator[Finding]:
         async with open_app(settings) as app:
             found = await app.check()
             says = found[0].split("\n")[0] if found else "opens; the audit log is intact"
-            yield Finding("server database", not found, says, _advice(settings) if found else "")
+            yield CheckResult("server database", not found, says, _advice(settings) if found else "")
             for loss in await app.losses():
-                yield Finding("server database", False, loss, "'palaver doctor --repair' acknowledges it.")
+                yield CheckResult("server database", False, loss, "'palaver doctor --repair' acknowledges it.")
             for name in await app.unlisted_workspaces():
                 says = f"workspace {name} has data, but is not in the list of workspaces"
-                yield Finding("server database", False, says, "'palaver doctor --repair' adds it.")
+                yield CheckResult("server database", False, says, "'palaver doctor --repair' adds it.")
             if DEFAULT not in await app.listed_workspaces():
                 await app.open()  # creates the default workspace
             for name in await app.listed_workspaces():
@@ -219,20 +219,20 @@ async def _data(settings: Settings) -> AsyncIterator[Finding]:
                 for finding in _background_check(settings, name):
                     yield finding
     except PalaverError as problem:
-        yield Finding("database", False, problem.message, _advice(settings))
+        yield CheckResult("database", False, problem.message, _advice(settings))
 
 
-def _workspace(settings: Settings, name: str, problems: list[str]) -> Finding:
+def _workspace(settings: Settings, name: str, problems: list[str]) -> CheckResult:
     from palaver.operations.sessions.session_index import NO_TRANSCRIPT
 
     if not problems:
-        return Finding(f"workspace {name}", True, "opens; data, search index and transcripts are intact")
+        return CheckResult(f"workspace {name}", True, "opens; data, search index and transcripts are intact")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     cure = RESTORE_FILES if NO_TRANSCRIPT in problems[0] else _advice(settings)
-    return Finding(f"workspace {name}", False, problems[0].split("\n")[0] + more, cure)
+    return CheckResult(f"workspace {name}", False, problems[0].split("\n")[0] + more, cure)
 
 
-def _background_check(settings: Settings, name: str) -> Iterator[Finding]:
+def _background_check(settings: Settings, name: str) -> Iterator[CheckResult]:
     """The findings of the check that a server runs in the background."""
     from palaver.operations.admin.background_check import status_of_last_check
 
@@ -241,17 +241,17 @@ def _background_check(settings: Settings, name: str) -> Iterator[Finding]:
         return
     what = f"background check of {name}"
     for one in status.findings:
-        yield Finding(what, False, f"{one.part}: {one.says} (found {iso(one.found_at)})", f"{one.advice}.")
+        yield CheckResult(what, False, f"{one.part}: {one.says} (found {iso(one.found_at)})", f"{one.advice}.")
     if not status.findings and status.last_round_at:
-        yield Finding(what, True, f"last complete round {iso(status.last_round_at)}, no findings")
+        yield CheckResult(what, True, f"last complete round {iso(status.last_round_at)}, no findings")
 
 
-def _clients(settings: Settings) -> list[Finding]:
+def _clients(settings: Settings) -> list[CheckResult]:
     """The clients on this machine. One whose server does not run now is not an error."""
     found = []
     for state in client_states(settings):
         advice = " ".join(state.problems) or ("" if state.server else f"Run: palaver setup {state.client.name}")
-        found.append(Finding(state.client.title, True if state.is_well else None, says_of(state), advice))
+        found.append(CheckResult(state.client.title, True if state.is_well else None, says_of(state), advice))
     return found
 
 
@@ -261,11 +261,11 @@ def _advice(settings: Settings) -> str:
     return "Stop palaver, then run 'palaver doctor --repair', or restore a backup into an empty --home."
 
 
-def _server(settings: Settings) -> Finding:
+def _server(settings: Settings) -> CheckResult:
     team = connection_of(settings.data).get("url")
     url = team or client_settings(settings).base_url
     answer = answer_of(url, "/healthz")
     if answer and "version" in answer:
-        return Finding("server", True, f"palaver {answer['version']} answers at {url}")
+        return CheckResult("server", True, f"palaver {answer['version']} answers at {url}")
     advice = "'palaver setup --url URL' names another one" if team else "'palaver serve' starts one"
-    return Finding("server", None, f"no server at {url}; {advice}")
+    return CheckResult("server", None, f"no server at {url}; {advice}")

@@ -10,8 +10,7 @@ import click
 
 from palaver.doors.cli import options, output
 from palaver.doors.cli.ask import ask
-from palaver.doors.cli.status_errors import NotFoundMessage
-from palaver.errors import Refused
+from palaver.errors import NotFoundMessage, Refused
 from palaver.model.privacy import FILE
 from palaver.model.projects import typed_project
 from palaver.operations.sessions.private import privacy_rules

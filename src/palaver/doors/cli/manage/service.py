@@ -18,11 +18,10 @@ import click
 
 from palaver.doors.cli import options, output
 from palaver.doors.cli.serve import settings_options
-from palaver.doors.cli.status_errors import NotFoundMessage
 from palaver.doors.local import background_service
 from palaver.doors.local.background_service import Launchd, Systemd
 from palaver.doors.local.running_server import answer_of
-from palaver.errors import Refused, Unavailable
+from palaver.errors import NotFoundMessage, Refused, Unavailable
 from palaver.settings import Settings, load
 from palaver.synced_files import make_folder
 

@@ -26,12 +26,12 @@ from palaver.operations.sessions.watch import Watch, default_folders
 from palaver.settings import LOOPBACK, Settings
 from palaver.setup import agents_md as blocks
 from palaver.setup import changes, files
-from palaver.setup.changes import Change, Plan, Wanted
+from palaver.setup.changes import ClientPlan, FileChange, SetupTask, mask
 from palaver.setup.check import Found, NoAnswer, State, check, greet, probe_recording
 from palaver.setup.clients import (
     BY_NAME,
     CLIENTS,
-    Client,
+    ClientProgram,
     Machine,
     Options,
     Server,
@@ -46,7 +46,7 @@ CONNECTION = "connection.json"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Flags:
     """The options of the command."""
 
     url: str | None
@@ -57,7 +57,6 @@ class Asked:
     keep_history: bool
     no_import: bool
     yes: bool
-    force: bool
     dry_run: bool
     remove: bool
     is_check: bool
@@ -79,7 +78,7 @@ class Place:
 
 
 @dataclass
-class Result:
+class ClientResult:
     """What became of one client."""
 
     client: str
@@ -114,7 +113,6 @@ class _Clients(click.ParamType[str]):
 @click.option("--keep-history", is_flag=True, help="Let Claude Code keep its sessions for ten years.")
 @click.option("--no-import", is_flag=True, help="Do not record the sessions that are on this machine already.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--force", is_flag=True, help="Also replace entries that a person wrote.")
 @click.option("--dry-run", is_flag=True, help="Show the changes as a diff and make none.")
 @click.option("--remove", is_flag=True, help="Take palaver out of the clients.")
 @click.option("--check", "is_check", is_flag=True, help=CHECK_HELP)
@@ -140,7 +138,7 @@ def setup(target: options.Target, /, clients: tuple[str, ...], agents_md: str | 
 
     With --url and --token the clients use a team's server. The token is stored in their settings.
     """
-    asked = Asked(**flags)
+    asked = Flags(**flags)
     if agents_md is not None:
         if clients or asked.is_check:
             raise click.UsageError("--agents-md edits only that file. Run it without CLIENT and --check.")
@@ -154,7 +152,7 @@ def setup(target: options.Target, /, clients: tuple[str, ...], agents_md: str | 
 # The server
 
 
-def _place(target: options.Target, asked: Asked) -> Place:
+def _place(target: options.Target, asked: Flags) -> Place:
     settings, remarks, command = target.settings(), [], palaver_path()
     parts = Path(command).parts
     if any(part.startswith("archive-v") for part in parts) or ("pipx" in parts and ".cache" in parts):
@@ -214,7 +212,7 @@ def _about_server(server: Server) -> Iterator[str]:
 # Changes
 
 
-def _change(target: options.Target, chosen: list[Client], machine: Machine, place: Place, asked: Asked) -> int:
+def _change(target: options.Target, chosen: list[ClientProgram], machine: Machine, place: Place, asked: Flags) -> int:
     home, token, remarks = target.settings().data, place.server.token, list(place.remarks)
     is_table, verb = target.format == "table", "Remove palaver?" if asked.remove else "Make these changes?"
     can_ask = is_table and not (asked.yes or asked.dry_run) and sys.stdin.isatty() and output.is_terminal()
@@ -225,13 +223,11 @@ def _change(target: options.Target, chosen: list[Client], machine: Machine, plac
         keep_history = click.confirm("Let it keep them for ten years?", default=True)
     with nullcontext() if asked.dry_run else files.lock(home):
         parts = Options(not asked.no_hooks, not asked.no_skill, keep_history)
-        wanted = Wanted(machine, place.server, files.Record(home), parts, asked.remove, asked.force)
+        wanted = SetupTask(machine, place.server, files.Record(home), parts, asked.remove)
         plans = [changes.plan(client, wanted) for client in chosen or CLIENTS]
         plans = [plan for plan in plans if chosen or plan.is_installed or plan.changes or plan.kept]
         if is_table:
             _show_plans(plans, asked, token)
-        if can_ask and any(plan.kept for plan in plans) and click.confirm("Also change what a person wrote?"):
-            plans = [changes.plan(plan.client, replace(wanted, force=True)) for plan in plans]
         if can_ask and any(plan.changes for plan in plans) and not click.confirm(verb, default=True):
             return 1
         results = [_make(plan, wanted.record, asked, token) for plan in plans]
@@ -253,7 +249,7 @@ def _change(target: options.Target, chosen: list[Client], machine: Machine, plac
     return 1 if is_nothing_there or any(result.problems for result in results) else 0
 
 
-def _make(plan: Plan, record: files.Record, asked: Asked, token: str) -> Result:
+def _make(plan: ClientPlan, record: files.Record, asked: Flags, token: str) -> ClientResult:
     """Make the changes of one client. An error with one file leaves the others alone."""
     client, problems, done = plan.client, list(plan.problems), []
     notes = [*plan.notes, *plan.kept]
@@ -279,10 +275,10 @@ def _make(plan: Plan, record: files.Record, asked: Asked, token: str) -> Result:
         status = "kept"
     elif not plan.is_installed:
         status = "not installed"
-    return Result(client.name, client.title, status, done, notes, problems)
+    return ClientResult(client.name, client.title, status, done, notes, problems)
 
 
-def _show_plans(plans: list[Plan], asked: Asked, token: str) -> None:
+def _show_plans(plans: list[ClientPlan], asked: Flags, token: str) -> None:
     for plan in plans:
         if not plan.is_installed and not plan.changes:
             output.say(f"{output.bold(plan.client.title)}: not installed")
@@ -295,12 +291,12 @@ def _show_plans(plans: list[Plan], asked: Asked, token: str) -> None:
             for line in diff_of(change, token) if asked.dry_run else ():
                 output.say(output.clean(line))
         for line in plan.kept:
-            output.say(f"  kept: {line} Use --force to {'remove' if asked.remove else 'replace'} it.")
+            output.say(f"  kept: {line}" + ("" if asked.remove else " To replace it, remove it and run setup again."))
         for line in plan.notes:
             output.say(f"  {line}")
 
 
-def _show_results(results: list[Result], remarks: list[str], asked: Asked) -> None:
+def _show_results(results: list[ClientResult], remarks: list[str], asked: Flags) -> None:
     for result in results:
         for problem in result.problems:
             output.note(f"{result.title}: {problem}")
@@ -320,17 +316,12 @@ def _show_results(results: list[Result], remarks: list[str], asked: Asked) -> No
         output.say(remark)
 
 
-def diff_of(change: Change, token: str = "") -> Iterator[str]:
+def diff_of(change: FileChange, token: str = "") -> Iterator[str]:
     """A unified diff without tokens."""
     before, after = ((text or b"").decode("utf-8", "replace").splitlines() for text in (change.before, change.after))
     name = str(change.path)
     for line in difflib.unified_diff(before, after, name, name, lineterm=""):
         yield mask(line, token)
-
-
-def mask(text: str, token: str = "") -> str:
-    text = text.replace(token, "***") if token else text
-    return re.sub(r"plv_[\w-]+|(?<=Bearer )[^\s\"']+", "***", text)
 
 
 # The sessions that are on this machine already
@@ -377,7 +368,7 @@ def _turns_recorded_by(base: str) -> int | None:
 # Checks
 
 
-def _check(target: options.Target, chosen: list[Client], machine: Machine, place: Place) -> int:
+def _check(target: options.Target, chosen: list[ClientProgram], machine: Machine, place: Place) -> int:
     server, home = place.server, target.settings().data
     states = [check(client, machine, server, __version__) for client in chosen or CLIENTS]
     problem = None
@@ -434,7 +425,7 @@ def client_states(settings: Settings) -> list[State]:
 # AGENTS.md
 
 
-def _agents_md(target: options.Target, named: str, asked: Asked) -> int:
+def _agents_md(target: options.Target, named: str, asked: Flags) -> int:
     rows = []
     for path in blocks.places(Path.cwd(), named):
         content = files.read(path)
@@ -443,7 +434,7 @@ def _agents_md(target: options.Target, named: str, asked: Asked) -> int:
         except UnicodeDecodeError:
             raise Invalid(f"{path.name} is not UTF-8. It was left alone.") from None
         new = blocks.add(text) if not asked.remove else None if text is None else blocks.take_out(text)
-        change = Change(path, ["block"], content, None if new is None else new.encode())
+        change = FileChange(path, ["block"], content, None if new is None else new.encode())
         rows.append({"file": str(path), "action": change.action or "unchanged"})
         if change.action and not asked.dry_run:
             if change.after is None:
