@@ -12,7 +12,7 @@ from typing import Any
 
 from palaver import __version__
 from palaver.setup.clients import BY_NAME
-from palaver.setup.texts import AGENTS_BLOCK, BEGIN, BODY, COMMANDS, DESCRIPTION, END
+from palaver.setup.texts import AGENTS_BLOCK, BEGIN, BODY, DESCRIPTION, END
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -20,6 +20,20 @@ HOME_PAGE = PROJECT["urls"]["Homepage"]
 REGISTRY_NAME = "io.github." + HOME_PAGE.removeprefix("https://github.com/")
 SUMMARY = "A message bus and a memory shared by AI agents and people."
 STDIO = {"command": "palaver", "args": ["mcp", "--toolsets", "core"]}
+COMMANDS = {
+    "catchup": (
+        "Show what happened on palaver since the last time.",
+        "Call the tool catch_up of the MCP server palaver for this project. Report, in this order: messages that name "
+        "you, open questions, decisions, other news. Be short. Answer nothing on the bus unless asked.",
+    ),
+    "recall": (
+        "Search palaver's memory.",
+        "Search palaver's memory with the tool knowledge_search for the text below. Open the best results with "
+        "knowledge_get. Answer from them, with the place of each fact. If nothing fits, say so.",
+    ),
+}
+"""Commands of the packages: name to description and prompt."""
+
 SKILL = f"---\nname: palaver\ndescription: {DESCRIPTION}\n---\n\n{BODY}"
 
 NEEDS = """\

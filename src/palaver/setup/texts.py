@@ -1,4 +1,4 @@
-"""The texts that agents read: the skill, the commands of the packages and the block in AGENTS.md."""
+"""The texts that agents read: the skill and the block in AGENTS.md."""
 
 from __future__ import annotations
 
@@ -34,20 +34,6 @@ come from the MCP server `palaver`.
 """
 
 SKILL = f"---\nname: palaver\ndescription: {DESCRIPTION}\n---\n\n<!-- {MARK} -->\n\n{BODY}"
-
-COMMANDS = {
-    "catchup": (
-        "Show what happened on palaver since the last time.",
-        "Call the tool catch_up of the MCP server palaver for this project. Report, in this order: messages that name "
-        "you, open questions, decisions, other news. Be short. Answer nothing on the bus unless asked.",
-    ),
-    "recall": (
-        "Search palaver's memory.",
-        "Search palaver's memory with the tool knowledge_search for the text below. Open the best results with "
-        "knowledge_get. Answer from them, with the place of each fact. If nothing fits, say so.",
-    ),
-}
-"""Commands of the packages: name to description and prompt."""
 
 BEGIN, END = "<!-- palaver:begin -->", "<!-- palaver:end -->"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from palaver.app import DEFAULT, App
@@ -42,16 +42,8 @@ class StreamEvent:
     data: dict[str, Any]
 
 
-class CommandConnection(Protocol):
-    async def call(self, operation: Operation, given: dict[str, Any]) -> Any:
-        """Perform the operation and return the answer as REST shows it: plain JSON values, or text."""
-
-    def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[StreamEvent]:
-        """Events after the id `after`, or from now on, until the caller stops."""
-
-
 @asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[CommandConnection]:
+async def connect(target: Target) -> AsyncIterator[LocalConnection | ServerConnection]:
     if target.server:
         if target.workspace is not None:
             raise Refused("On a server the token decides the workspace. Remove --workspace or --url.")
@@ -105,7 +97,7 @@ async def local_requester(app: App, token: str | None, workspace: str | None) ->
 
 
 async def perform(
-    connection: CommandConnection, operation: Operation, given: dict[str, Any], thread: ThreadOption
+    connection: LocalConnection | ServerConnection, operation: Operation, given: dict[str, Any], thread: ThreadOption
 ) -> Any:
     """Perform an operation whose thread may be given by its topic."""
     if thread != "none" and "thread_id" in given:
@@ -117,7 +109,7 @@ async def perform(
     return await connection.call(operation, given)
 
 
-async def thread_id_of(connection: CommandConnection, given: str) -> str:
+async def thread_id_of(connection: LocalConnection | ServerConnection, given: str) -> str:
     """The id of the thread with this id or this exact topic."""
     if "/" not in given and given.strip(".") != "":  # servers read %2F as a slash, and many clients resolve dots
         return str((await connection.call(get_thread, {"thread_id": given}))["id"])
@@ -134,6 +126,7 @@ class LocalConnection:
         self._requester = requester
 
     async def call(self, operation: Operation, given: dict[str, Any]) -> Any:
+        """Perform the operation and return the answer as REST shows it: plain JSON values, or text."""
         face = operation.routes[0]
         ask = requests.read(operation.request, given, refuse_unknown=True)
         answer = await operation.perform(self._requester.workspace, self._requester.caller, ask)
@@ -141,6 +134,7 @@ class LocalConnection:
         return shown if face.media_type.startswith("text/") else json.loads(encode(shown))
 
     async def events(self, after: int | None, thread_id: str | None) -> AsyncGenerator[StreamEvent]:
+        """Events after the id `after`, or from now on, until the caller stops."""
         async with self._requester.workspace.feed(after, thread_id) as listener:
             while True:
                 for event in await listener.next(timeout=None):
@@ -179,7 +173,7 @@ class ServerConnection:
         request = self._client.build_request("GET", path, headers=headers, timeout=ANSWER_SECONDS)
         response = await self._send(request, stream=True)
         try:
-            with _readable_errors(self._client):
+            with readable_errors(self._client):
                 frame: dict[str, str] = {}
                 async for line in response.aiter_lines():
                     name, _, value = line.partition(": ")
@@ -193,7 +187,7 @@ class ServerConnection:
         raise Unavailable("The server ended the event stream.")
 
     async def _send(self, request: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
-        with _readable_errors(self._client):
+        with readable_errors(self._client):
             response = await self._client.send(request, stream=stream)
             if response.is_error:
                 await response.aread()
@@ -230,20 +224,17 @@ async def server_client(url: str, token: str | None) -> AsyncIterator[httpx2.Asy
         yield client
 
 
-class _readable_errors:
-    """Turns network errors into messages that say what to do."""
+@contextmanager
+def readable_errors(client: httpx2.AsyncClient) -> Iterator[None]:
+    """Turn network errors into messages that say what to do."""
+    import httpx2
 
-    def __init__(self, client: httpx2.AsyncClient) -> None:
-        self._url = str(client.base_url).rstrip("/")
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, _: object) -> None:
-        import httpx2
-
-        if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout):
-            raise Unavailable(f"No server answers at {self._url}. Start one with 'palaver serve'.") from None
-        if isinstance(problem, httpx2.TimeoutException):
-            raise Unavailable(f"The server at {self._url} took too long to answer.") from None
-        if isinstance(problem, httpx2.TransportError):
-            raise Unavailable(f"The connection to {self._url} was lost.") from None
+    url = str(client.base_url).rstrip("/")
+    try:
+        yield
+    except (httpx2.ConnectError, httpx2.ConnectTimeout):
+        raise Unavailable(f"No server answers at {url}. Start one with 'palaver serve'.") from None
+    except httpx2.TimeoutException:
+        raise Unavailable(f"The server at {url} took too long to answer.") from None
+    except httpx2.TransportError:
+        raise Unavailable(f"The connection to {url} was lost.") from None

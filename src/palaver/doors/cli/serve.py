@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from palaver import __version__, child_process
+from palaver import __version__
 from palaver.doors.cli import options, output
 from palaver.doors.cli.ask import no_collection
 from palaver.errors import Unauthorized
@@ -172,11 +172,9 @@ def client_ports(home: Path) -> set[int]:
 
 def stdio_command(settings: Settings) -> list[str]:
     """The command that MCP clients run for stdio, on the same data. Absolute, as their PATH may differ."""
-    program = Path(sys.argv[0])
-    is_script = program.is_file() and os.access(program, os.X_OK) and program.suffix != ".py"
-    palaver = [str(program.absolute())] if is_script else child_process.python("-m", "palaver")
-    home = settings.home_option
-    return [*palaver, "mcp", *home]
+    from palaver.setup.clients import palaver_path
+
+    return [palaver_path(), "mcp", *settings.home_option]
 
 
 @options.add(*options.DATA)

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,15 +135,6 @@ def service_environment(flags: Mapping[str, Any], environ: Mapping[str, str] = o
 
 def is_ours(content: str) -> bool:
     return MARKER in content[:1000]
-
-
-def write_private(path: Path, content: str) -> None:
-    """Write a file with mode 0600, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(draft, "w", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
-        file.write(content)
-    draft.replace(path)
 
 
 class Systemd:

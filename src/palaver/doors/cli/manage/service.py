@@ -23,6 +23,7 @@ from palaver.doors.local.background_service import Launchd, Systemd
 from palaver.doors.local.running_server import answer_of
 from palaver.errors import NotFoundMessage, Refused, Unavailable
 from palaver.settings import Settings, load
+from palaver.setup import files
 from palaver.synced_files import make_folder
 
 START_SECONDS = 20.0
@@ -69,7 +70,7 @@ def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
     if before is not None and before != content:
         lines = difflib.unified_diff(before.splitlines(), content.splitlines(), "before", "now", lineterm="")
         output.say(re.sub("(PALAVER_MODEL_KEY=|PALAVER_DATABASE_URL=).*", r"\1…", "\n".join(lines)))
-    background_service.write_private(manager.path, content)
+    files.write(manager.path, content.encode(), mode=files.PRIVATE)
     background_service.run(*manager.start)
     until = time.monotonic() + START_SECONDS
     while not _health(settings):

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -75,20 +75,6 @@ class Place:
     @property
     def base(self) -> str:
         return self.server.url.partition("/mcp?")[0]
-
-
-@dataclass
-class ClientResult:
-    """What became of one client."""
-
-    client: str
-    title: str
-    status: str
-    """changed, unchanged, would change, removed, would remove, kept, not installed, or failed."""
-
-    files: list[dict[str, Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
 
 class _Clients(click.ParamType[str]):
@@ -243,14 +229,13 @@ def _change(target: options.Target, chosen: list[ClientProgram], machine: Machin
     if is_table:
         _show_results(results, remarks, asked)
     else:
-        answer = {"clients": [vars(result) for result in results], "server": place.server.url, "notes": remarks}
-        output.show(answer, target.format, rows="clients")
+        output.show({"clients": results, "server": place.server.url, "notes": remarks}, target.format, rows="clients")
     is_nothing_there = bool(chosen) and not any(plan.is_installed or plan.changes for plan in plans)
-    return 1 if is_nothing_there or any(result.problems for result in results) else 0
+    return 1 if is_nothing_there or any(result["problems"] for result in results) else 0
 
 
-def _make(plan: ClientPlan, record: files.Record, asked: Flags, token: str) -> ClientResult:
-    """Make the changes of one client. An error with one file leaves the others alone."""
+def _make(plan: ClientPlan, record: files.Record, asked: Flags, token: str) -> dict[str, Any]:
+    """Make the changes of one client, and say what became of it. An error with one file leaves the others alone."""
     client, problems, done = plan.client, list(plan.problems), []
     notes = [*plan.notes, *plan.kept]
     for change in plan.changes:
@@ -275,7 +260,8 @@ def _make(plan: ClientPlan, record: files.Record, asked: Flags, token: str) -> C
         status = "kept"
     elif not plan.is_installed:
         status = "not installed"
-    return ClientResult(client.name, client.title, status, done, notes, problems)
+    said = {"client": client.name, "title": client.title, "status": status}
+    return said | {"files": done, "notes": notes, "problems": problems}
 
 
 def _show_plans(plans: list[ClientPlan], asked: Flags, token: str) -> None:
@@ -296,22 +282,22 @@ def _show_plans(plans: list[ClientPlan], asked: Flags, token: str) -> None:
             output.say(f"  {line}")
 
 
-def _show_results(results: list[ClientResult], remarks: list[str], asked: Flags) -> None:
+def _show_results(results: list[dict[str, Any]], remarks: list[str], asked: Flags) -> None:
     for result in results:
-        for problem in result.problems:
-            output.note(f"{result.title}: {problem}")
+        for problem in result["problems"]:
+            output.note(f"{result['title']}: {problem}")
     if not results:
         output.note(f"No client was found on this machine. Known clients: {', '.join(BY_NAME)}.")
-    done = [result for result in results if result.status in ("changed", "removed")]
-    names = ", ".join(result.title for result in done)
+    done = [result for result in results if result["status"] in ("changed", "removed")]
+    names = ", ".join(result["title"] for result in done)
     if done:
         restart = f"Connected {names}. Restart clients that are running."
         output.say(f"Removed palaver from {names}." if asked.remove else restart)
-    elif not asked.dry_run and results and all(result.status == "unchanged" for result in results):
+    elif not asked.dry_run and results and all(result["status"] == "unchanged" for result in results):
         output.say("Nothing to change.")
     for result in done:
-        for note in result.notes:
-            output.say(f"{result.title}: {note}")
+        for note in result["notes"]:
+            output.say(f"{result['title']}: {note}")
     for remark in () if asked.remove else remarks:
         output.say(remark)
 
