@@ -52,11 +52,8 @@ SOURCES: tuple[SourceRow, ...] = (
 )
 
 ALL_SOURCES: tuple[str, ...] = tuple(row.name for row in SOURCES)
-LIBRARY_SOURCES: tuple[str, ...] = tuple(row.name for row in SOURCES if row.is_library)
 
 if TYPE_CHECKING:
     SourceName = str
-    LibrarySource = str
 else:
     SourceName = Literal[ALL_SOURCES]
-    LibrarySource = Literal[LIBRARY_SOURCES]

@@ -26,7 +26,7 @@ from palaver import child_process
 from palaver.settings import LOOPBACK
 from palaver.setup import files
 from palaver.setup.changes import FILE_PROBLEMS, URLS, explain, format_of, own_hooks
-from palaver.setup.clients import TRUST, ClientProgram, FileEdit, Machine, Options, Server, SettingsEntry, is_own_hook
+from palaver.setup.clients import TRUST, ClientProgram, Machine, Options, Server, SettingsEntry, is_own_hook
 from palaver.setup.jsonc import at
 
 HTTP_SECONDS = 5.0
@@ -115,7 +115,9 @@ def check(client: ClientProgram, machine: Machine, server: Server, version: str)
                 else:
                     _check_hooks(state, values, [entry for entry in edit.entries if entry.kind == "hook"])
             elif edit.what == "hooks":
-                _check_plugin(state, edit, content)
+                state.hooks = "none" if content is None else "in a plugin"
+                if content not in (None, (edit.text or "").encode()):
+                    state.problems.append(f"{edit.path} is not as expected. Run: palaver setup {client.name}")
         except FILE_PROBLEMS as problem:
             state.problems.append(explain(problem, edit.path))
     if client.name == "codex" and state.hooks not in ("", "none"):
@@ -173,13 +175,6 @@ def _check_hooks(state: State, values: Any, expected: list[SettingsEntry]) -> No
     state.hooks = f"{present} of {len(expected)}" if present else "none"
     if 0 < present < len(expected):
         state.problems.append(f"Only {present} of {len(expected)} hooks are there. {repeat}")
-
-
-def _check_plugin(state: State, edit: FileEdit, content: bytes | None) -> None:
-    """Check a file that runs the hooks."""
-    state.hooks = "none" if content is None else "in a plugin"
-    if content not in (None, (edit.text or "").encode()):
-        state.problems.append(f"{edit.path} is not as expected. Run: palaver setup {state.client.name}")
 
 
 def _untrusted_hooks(machine: Machine) -> Iterator[str]:

@@ -32,7 +32,13 @@ def ask(target: Target, place: str, given: dict[str, Any], thread: ThreadOption 
 
         from palaver.doors.cli.connection import connect, perform
 
-        operation = _find_operation(place)
+        module, _, name = place.partition(":")
+        if module:  # import only the module of the operation
+            operation: Operation = getattr(import_module(f"palaver.operations.{module}"), name)
+        else:  # it has no name in a module, but is in the table of all
+            from palaver.operations import OPERATIONS
+
+            operation = next(operation for operation in OPERATIONS if operation.name == name)
 
     async def work() -> Any:
         async with connect(target) as connection:
@@ -49,17 +55,6 @@ def no_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _find_operation(place: str) -> Operation:
-    """Import only the module of the operation. Operations that have no name in a module are in the table of all."""
-    module, _, name = place.partition(":")
-    if module:
-        found: Operation = getattr(import_module(f"palaver.operations.{module}"), name)
-        return found
-    from palaver.operations import OPERATIONS
-
-    return next(operation for operation in OPERATIONS if operation.name == name)
 
 
 def _ask_server(connection: server_socket.SocketConnection, request: dict[str, Any]) -> Any:

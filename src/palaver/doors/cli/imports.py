@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
 
 import click
 
@@ -69,7 +69,13 @@ def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...])
     if target.format == "table":
         _show_summary(summary, dry_run)
     else:
-        printing.show(_as_json(summary), target.format, rows="rows")
+        names = ("new", "changed", "unchanged", "messages", "formats", "kinds")
+        answer = {name: getattr(summary, name) for name in names} | {
+            "items": [asdict(one) for one in summary.items],
+            "skipped": [{"name": one.name, "why": one.why} for one in summary.skipped],
+            "skipped_count": summary.skipped_count,
+        }
+        printing.show(answer, target.format, rows="rows")
     if summary.failed:
         raise PalaverError("Some files could not be read; see above.")
 
@@ -108,20 +114,6 @@ def _show_summary(summary: Summary, dry_run: bool) -> None:
         line += f", {summary.skipped_count:,} skipped" if n == len(kinds) else ""
         line += f"; {summary.messages:,} messages read" if kind == "conversations" else ""
         printing.say(f"{line}. Items by format: {formats}." if formats and n == len(kinds) else f"{line}.")
-
-
-def _as_json(summary: Summary) -> dict[str, Any]:
-    return {
-        "new": summary.new,
-        "changed": summary.changed,
-        "unchanged": summary.unchanged,
-        "messages": summary.messages,
-        "formats": summary.formats,
-        "kinds": summary.kinds,
-        "items": [asdict(one) for one in summary.items],
-        "skipped": [{"name": one.name, "why": one.why} for one in summary.skipped],
-        "skipped_count": summary.skipped_count,
-    }
 
 
 @options.add("workspace", *options.DATA)

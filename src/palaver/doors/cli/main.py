@@ -238,23 +238,8 @@ def run_to_exit_code(work: Callable[[], Any]) -> int:
     return code
 
 
-def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        click.echo(f"palaver {__version__}")
-        ctx.exit()
-
-
 palaver = Group("", help=HELP, epilog=EPILOG, no_args_is_help=True)
-palaver.params.append(
-    click.Option(
-        ["--version"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_version,
-        help="Print the version.",
-    )
-)
+click.version_option(__version__, message="palaver %(version)s", help="Print the version.")(palaver)
 
 
 def main() -> None:

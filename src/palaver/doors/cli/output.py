@@ -35,17 +35,14 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def is_styled() -> bool:
-    return is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 def bold(text: str) -> str:
     return f"{BEGIN}{text}{END}" if text else ""
 
 
 def styled(text: str) -> str:
     """Replace the marks of bold text by terminal codes, or remove them."""
-    begin, end = ("\x1b[1m", "\x1b[0m") if is_styled() else ("", "")
+    is_styled = is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    begin, end = ("\x1b[1m", "\x1b[0m") if is_styled else ("", "")
     return text.replace(BEGIN, begin).replace(END, end)
 
 

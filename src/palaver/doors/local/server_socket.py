@@ -67,7 +67,16 @@ def connect(
             sock.connect(path)
         sock.settimeout(ANSWER_SECONDS)
         connection = SocketConnection(sock)
-        connection.send(json.dumps(_first_line(wants, flags, workspace)).encode() + b"\n")
+        first = {
+            "version": __version__,
+            "wants": wants,
+            "pid": os.getpid(),
+            "folder": os.getcwd(),
+            "workspace": workspace,
+            "flags": {name: str(value) for name, value in flags.items() if value is not None},
+            "environ": {name: value for name, value in os.environ.items() if name.startswith(VARIABLES)},
+        }
+        connection.send(json.dumps(first).encode() + b"\n")
         if "accepted" in json.loads(connection.lines.readline()):
             sock.settimeout(None)
             return connection
@@ -75,18 +84,6 @@ def connect(
         pass
     sock.close()
     return None
-
-
-def _first_line(wants: str, flags: Mapping[str, Any], workspace: str | None) -> dict[str, Any]:
-    return {
-        "version": __version__,
-        "wants": wants,
-        "pid": os.getpid(),
-        "folder": os.getcwd(),
-        "workspace": workspace,
-        "flags": {name: str(value) for name, value in flags.items() if value is not None},
-        "environ": {name: value for name, value in os.environ.items() if name.startswith(VARIABLES)},
-    }
 
 
 class ShortPath:

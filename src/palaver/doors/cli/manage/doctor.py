@@ -90,12 +90,6 @@ def _hooks(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("hooks", None, f"last problem at {iso(at)}: {said}", advice)
 
 
-def _recording(settings: Settings) -> Iterator[CheckResult]:
-    """The session that could not be recorded last."""
-    if found := recording_problem.read(settings.data):
-        yield CheckResult("recording", False, found.says, "'palaver setup --check' tries it again.")
-
-
 def _model(settings: Settings) -> CheckResult:
     """Whether the model of meaning can run."""
     from palaver.search.vectors import background
@@ -116,7 +110,8 @@ async def _examine(target: options.Target, *, repair: bool, discard_missing: boo
     except PalaverError as problem:
         return [*found, CheckResult("settings", False, problem.message, "Correct or remove it.")]
     found += [CheckResult("settings", True, "valid"), await asyncio.to_thread(_model, settings), *_hooks(settings)]
-    found += _recording(settings)
+    if last := recording_problem.read(settings.data):
+        found.append(CheckResult("recording", False, last.says, "'palaver setup --check' tries it again."))
     if not settings.database_url:
         found += _directory(settings.data)
     elif settings.database_url.startswith("postgres"):
@@ -126,7 +121,9 @@ async def _examine(target: options.Target, *, repair: bool, discard_missing: boo
             return [*found, _server(settings)]
     if repair:
         found += [finding async for finding in _repair(settings, discard_missing)]
-        await asyncio.to_thread(_check_again, settings)
+        from palaver.operations.admin.background_check import check_again
+
+        await asyncio.to_thread(check_again, settings)
     found += [finding async for finding in _data(settings)]
     return [*found, _server(settings), *await asyncio.to_thread(_clients, settings)]
 
@@ -185,12 +182,6 @@ async def _repair(settings: Settings, discard_missing: bool) -> AsyncIterator[Ch
     else:
         if not count:
             yield CheckResult("repair", None, "nothing to repair")
-
-
-def _check_again(settings: Settings) -> None:
-    from palaver.operations.admin.background_check import check_again
-
-    check_again(settings)
 
 
 async def _data(settings: Settings) -> AsyncIterator[CheckResult]:
