@@ -128,10 +128,7 @@ class LocalSocket:
         toolsets.select_tools(client.settings.toolsets)
         needs_token = client.settings.needs_token
         requester = await authenticate(self._app, client.token, "agent", needs_token=needs_token)
-        own = {name: getattr(client.settings, name) for name in PER_CLIENT}
-        settings = dataclasses.replace(self._app.settings, **own)
-        project = await asyncio.to_thread(project_of, client.folder)
-        return partial(self._serve_mcp, client.pid, requester, settings, project)
+        return partial(self._serve_mcp, client, requester)
 
     async def _serve_command(
         self, requester: Requester, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -154,21 +151,20 @@ class LocalSocket:
             leaving.cancel()
 
     async def _serve_mcp(
-        self,
-        pid: int,
-        requester: Requester,
-        settings: Settings,
-        project: str,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        self, client: LocalClient, requester: Requester, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         await self._mcp.loaded()
         from palaver.doors.mcp.stdio import serve_lines
 
+        own = {name: getattr(client.settings, name) for name in PER_CLIENT}
+        settings = dataclasses.replace(self._app.settings, **own)
+        project = await asyncio.to_thread(project_of, client.folder)
         lines, output = lines_of(reader), StreamOutput(writer)
         try:
             with self._app.access.present.track(*requester.keys):
-                await serve_lines(self._app, requester, settings, pid=pid, project=project, lines=lines, output=output)
+                await serve_lines(
+                    self._app, requester, settings, pid=client.pid, project=project, lines=lines, output=output
+                )
         except LoginEnded:
             writer.write(_line({"palaver": {"exit": Unauthorized.exit_code, "message": ENDED}}))
             await writer.drain()
