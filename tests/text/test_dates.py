@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from palaver.text import dates
 from palaver.text.dates import EARLIEST, LATEST, find, may_name_time
-from palaver.text.dates.periods import easter
 from palaver.text.tokenize import words
 
 NOW = datetime(2023, 6, 14, 15, 30, tzinfo=UTC)
@@ -73,16 +72,9 @@ EXAMPLES = {
     "last March": ("last March", "2023-03-01", "2023-04-01"),
     "last June": ("last June", "2022-06-01", "2022-07-01"),
     "KW 34": ("KW 34", "2022-08-22", "2022-08-29"),
-    "in the second week of November": ("the second week of November", "2022-11-08", "2022-11-15"),
     "im Sommer": ("Sommer", "2023-06-01", "2023-09-01"),
     "last summer": ("last summer", "2022-06-01", "2022-09-01"),
     "letzten Winter": ("letzten Winter", "2022-12-01", "2023-03-01"),
-    "at Easter": ("Easter", "2023-04-07", "2023-04-11"),
-    "around Easter": ("around Easter", "2023-04-04", "2023-04-14"),
-    "um Weihnachten": ("um Weihnachten", "2022-12-21", "2022-12-30"),
-    "during Thanksgiving": ("Thanksgiving", "2022-11-24", "2022-11-25"),
-    "on New Year's Eve": ("New Year's Eve", "2022-12-31", "2023-01-01"),
-    "on Valentine's Day": ("Valentine's Day", "2023-02-14", "2023-02-15"),
     # The future
     "What will happen in August?": ("August", "2023-08-01", "2023-09-01"),
     "Was wird am Freitag?": ("Freitag", "2023-06-16", "2023-06-17"),
@@ -151,7 +143,6 @@ EXAMPLES = {
     "after last Tuesday": ("after last Tuesday", "2023-06-14", "2023-06-15"),
     "before 2022": ("before 2022", EVER, "2022-01-01"),
     "vor dem 3. Mai": ("vor dem 3. Mai", EVER, "2023-05-03"),
-    "bis Ende 2022": ("bis Ende 2022", EVER, "2023-01-01"),
     "between 3 and 7 May": ("between 3 and 7 May", "2023-05-03", "2023-05-08"),
     "between August 11 and August 15 2022": ("between August 11 and August 15 2022", "2022-08-11", "2022-08-16"),
     "zwischen Mai und Juli 2022": ("zwischen Mai und Juli 2022", "2022-05-01", "2022-08-01"),
@@ -160,20 +151,11 @@ EXAMPLES = {
     "May 3-7, 2022": ("May 3-7, 2022", "2022-05-03", "2022-05-08"),
     "3.-7. Mai 2022": ("3.-7. Mai 2022", "2022-05-03", "2022-05-08"),
     "from Monday to Friday": ("from Monday to Friday", "2023-06-05", "2023-06-10"),
-    # Parts
-    "early May": ("early May", "2023-05-01", "2023-05-11"),
-    "mid-May": ("mid-May", "2023-05-11", "2023-05-21"),
-    "end of May": ("end of May", "2023-05-21", "2023-06-01"),
-    "Anfang Mai": ("Anfang Mai", "2023-05-01", "2023-05-11"),
-    "Ende letzter Woche": ("Ende letzter Woche", "2023-06-09", "2023-06-12"),
-    "Mitte 2022": ("Mitte 2022", "2022-05-02", "2022-09-01"),
-    "end of the month": ("end of the month", "2023-06-21", "2023-07-01"),
-    "the first half of September 2022": ("the first half of September 2022", "2022-09-01", "2022-09-16"),
-    # Dates that depend on others
-    "the week before 16 November 2022": ("the week before 16 November 2022", "2022-11-09", "2022-11-16"),
-    "two weeks before August 11, 2022": ("two weeks before August 11, 2022", "2022-07-25", "2022-08-01"),
-    "the Sunday before October 25, 2022": ("Sunday before October 25, 2022", "2022-10-23", "2022-10-24"),
-    "last weekend before April 10, 2023": ("last weekend before April 10, 2023", "2023-04-08", "2023-04-10"),
+    # Words that narrow a period are left out
+    "early May": ("May", "2023-05-01", "2023-06-01"),
+    "end of May": ("May", "2023-05-01", "2023-06-01"),
+    "Ende letzter Woche": ("letzter Woche", "2023-06-05", "2023-06-12"),
+    "the week before 16 November 2022": ("before 16 November 2022", EVER, "2022-11-16"),
 }
 
 
@@ -272,11 +254,6 @@ def test_open_ranges_have_no_bound_on_one_side():
     assert after.end == LATEST
 
 
-@pytest.mark.parametrize("day", ["2000-04-23", "2019-04-21", "2024-03-31", "2025-04-20", "2038-04-25", "2285-03-22"])
-def test_easter_is_computed(day: str):
-    assert easter(int(day[:4])).date().isoformat() == day
-
-
 # Any text
 
 PIECES = st.sampled_from(
@@ -331,11 +308,8 @@ PIECES = st.sampled_from(
         "Q3",
         "KW",
         "53",
-        "Easter",
-        "around",
         "early",
         "end",
-        "half",
         "first",
         "second",
         "before.",
@@ -343,10 +317,6 @@ PIECES = st.sampled_from(
         "did",
         "?",
         ",",
-        "'",
-        "s",
-        "new",
-        "Valentine",
         "yesterday",
         "gestern",
         "Abend",
@@ -371,7 +341,6 @@ ZONES = st.sampled_from([UTC, ZoneInfo("Europe/Berlin"), ZoneInfo("Pacific/Apia"
 @example("last year", datetime(1, 1, 1, tzinfo=UTC), ZoneInfo("America/New_York"))
 @example("2023-03-26 02:30", NOW, ZoneInfo("Europe/Berlin"))
 @example("9999 years ago, 9999 weeks from now", NOW, UTC)
-@example("Valentine", NOW, UTC)
 def test_every_range_has_a_length_and_is_named_by_the_text(text: str, now: datetime, zone: ZoneInfo):
     found = find(text, now, zone)
     assert all(one.begin < one.end and one.text and one.text in text for one in found)

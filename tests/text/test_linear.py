@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import pytest
 
 from palaver.search import followups, snippet
 from palaver.text import dates, notable, query, secrets, tokenize
-from palaver.text.dates.ranges import RangeRules
+from palaver.text.dates.rules import DateRules
 from palaver.text.passages import pieces
 
 HOSTILE = {
@@ -47,7 +48,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "reports": notable.finished,
     "asks": followups.asks,
     "expression": lambda text: near(text),
-    "dates": lambda text: list(dates._matches(RangeRules(text, lambda moment: moment, 2023))),
+    "dates": lambda text: list(
+        dates._matches(DateRules(text, lambda moment: moment, 2023), datetime(2023, 6, 14, tzinfo=UTC))
+    ),
 }
 
 

@@ -4,21 +4,20 @@
 unless the sentence is about the future. A week begins on Monday.
 
 A text is split into tokens. At each token that can begin a date, each rule looks at the next few tokens, so the time
-is linear in the length of the text. A rule returns a function that computes the period for a clock, because some
-periods depend on others: in "from May to July 2023" the year of May is that of July.
+is linear in the length of the text. Where a period depends on another one, a rule is asked twice, with different
+clocks: in "from May to July 2023" the year of May is that of July.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 from palaver.text.dates import words
-from palaver.text.dates.periods import DAY, EVER, HOLIDAYS, Clock, Period
-from palaver.text.dates.ranges import RangeRules
-from palaver.text.dates.tokens import TIME_WORDS, DateMatch
+from palaver.text.dates.periods import DAY, EVER, Clock, Period
+from palaver.text.dates.rules import DateMatch, DateRules
 
 LONGEST_READ = 5_000
 """Characters of a text that are read."""
@@ -40,13 +39,9 @@ class TimeRange:
     """The words that name it."""
 
 
-_STARTS = words.STARTS | HOLIDAYS.keys()
-"""Words that can begin a date."""
-
-
 def may_name_time(folded: Iterable[str]) -> bool:
     """A quick check of the folded words of a text. If it is false, `find` finds nothing in the text."""
-    return any(word in TIME_WORDS or not word.isalpha() for word in folded)
+    return any(word in words.TIME_WORDS or not word.isalpha() for word in folded)
 
 
 def find(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[TimeRange, ...]:
@@ -63,15 +58,16 @@ def find(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[TimeRang
         here = local(now)
     except _NO_SUCH_TIME:
         return ()
-    known = RangeRules(text, local, here.year)
-    found = list(_matches(known)) if may_name_time(one.word for one in known.tokens) else []
-    anchor = _anchor(found, Clock(here))
+    known = DateRules(text, local, here.year)
+    found = list(_matches(known, here)) if may_name_time(one.word for one in known.tokens) else []
+    full = [one.period[0] for _, one in found if not one.floats and one.period[1] - one.period[0] <= DAY]
     ranges = []
     for first, match in found:
-        base = anchor if match.floats and anchor else here
         named = text[known.tokens[first].begin : known.tokens[match.next - 1].end]
         with suppress(*_NO_SUCH_TIME):
-            ranges.append(_in_utc(match.resolve(Clock(base, known.is_future(first))), zone, named))
+            if match.floats and len(full) == 1:
+                match = known.range_at(first, Clock(full[0], known.is_future(first))) or match
+            ranges.append(_in_utc(match.period, zone, named))
     return tuple(ranges)
 
 
@@ -79,31 +75,20 @@ _NO_SUCH_TIME = (ValueError, OverflowError, OSError)
 """Errors for a day that does not exist, or a time outside the years 1 to 9999."""
 
 
-def _matches(text: RangeRules) -> Iterator[tuple[int, DateMatch]]:
+def _matches(text: DateRules, now: datetime) -> Iterator[tuple[int, DateMatch]]:
     """The dates of a text, each with the number of its first token."""
     number = found = 0
     timed = [n for n in range(len(text.tokens)) if text.is_about_time(n)]
     near = {n for end in timed for n in range(max(0, end - LONGEST_START), end + 1)}
     while number < len(text.tokens) and found < MOST_RANGES:
         one, match = text.tokens[number], None
-        if number in near and (one.kind not in ("word", "sign") or one.word in _STARTS):
+        if number in near and (one.kind not in ("word", "sign") or one.word in words.STARTS):
             with suppress(*_NO_SUCH_TIME):
-                match = text.range_at(number)
+                match = text.range_at(number, Clock(now, text.is_future(number)))
         if match:
             found += 1
             yield number, match
         number = match.next if match else number + 1
-
-
-def _anchor(found: Sequence[tuple[int, DateMatch]], clock: Clock) -> datetime | None:
-    """The only full date of a text."""
-    days = []
-    for _, match in found:
-        if not match.floats:
-            with suppress(*_NO_SUCH_TIME):
-                begin, end = match.resolve(clock)
-                days += [begin] if end - begin <= DAY else []
-    return days[0] if len(days) == 1 else None
 
 
 def _in_utc(period: Period, zone: tzinfo | None, text: str) -> TimeRange:

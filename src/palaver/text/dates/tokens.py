@@ -9,10 +9,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from palaver.text.dates import words
-from palaver.text.dates.periods import HOLIDAYS, Resolve
-
-TIME_WORDS = words.TIME_WORDS | HOLIDAYS.keys()
-"""Every date has one of these words, or a digit."""
 
 _TOKEN = re.compile(
     r"""
@@ -42,15 +38,6 @@ class Token(NamedTuple):
 NO_TOKEN = Token("", "", "", 0, 0)
 
 
-class DateMatch(NamedTuple):
-    """A date that a rule found: how to compute its period, and the number of the next token."""
-
-    resolve: Resolve
-    next: int
-    floats: bool = False
-    """The period depends on the clock."""
-
-
 class Tokens:
     """The tokens of a text, and what each of them may be."""
 
@@ -72,7 +59,7 @@ class Tokens:
         """Whether this token can be the one that makes some words a date."""
         one = self.tokens[number]
         if one.kind == "word":
-            return one.word in TIME_WORDS
+            return one.word in words.TIME_WORDS
         if one.kind == "number":
             return self.year_at(number) is not None or self.word(number - 1) in words.BEFORE_NUMBER
         return one.kind != "sign"

@@ -124,16 +124,7 @@ FEW: dict[str, tuple[float, float]] = {
     **dict.fromkeys(any_of("several some einige einigen wenige wenigen mehreren mehrere"), (1.5, 8)),
 }
 """Words for a small number: the least and the most."""
-THIRDS = {
-    **dict.fromkeys(any_of("early beginning start anfang"), 0),
-    **dict.fromkeys(any_of("mid middle mitte"), 1),
-    **dict.fromkeys(any_of("late end ende"), 2),
-}
-NEED_OF = any_of("beginning start middle end")
-OF = any_of("of im des der")
-HALVES = any_of("half hälfte")
 ABOUT = any_of("about around almost nearly roughly over circa etwa ungefähr rund fast knapp über gut")
-AROUND = any_of("around um circa rund")
 OPENERS = {
     **dict.fromkeys(any_of("since seit seitdem"), "since"),
     **dict.fromkeys(any_of("before vor"), "before"),
@@ -147,15 +138,11 @@ BETWEEN = any_of("between zwischen")
 FROM = any_of("from von vom")
 ARTICLES = any_of("the der die das den dem des zum zur im am")
 IN = any_of(
-    "in im during since seit until till bis last this next early mid late anfang mitte ende ab back beginning"
+    "in im of during since seit until till bis last this next early mid late anfang mitte ende ab back beginning"
 ) | frozenset(WHICH)
 """Words before a name that make it a month or a season."""
 ANNOUNCE = ARTICLES | FROM | OPENERS.keys() | {"on"}
 """Words before a number with points that make it a date."""
-AT = any_of(
-    "at on around over during before after since by for until last this next an zu um über vor nach seit bis am"
-)
-"""Words before a name that make it a holiday."""
 NOT_A_DAY = any_of("a an any every each jeden jeder einem einen black good ash cyber")
 """Words before a weekday that show that no single one is meant, or that it is a name."""
 BEFORE_DAY = any_of("am vom zum dem den")
@@ -184,12 +171,11 @@ PAST = any_of(
 FUTURE = any_of("will shall ll gonna going upcoming planning plan plans wird werden werde soon tomorrow")
 
 TIME_WORDS = frozenset().union(
-    *(MONTHS, WEEKDAYS, SHORT_WEEKDAYS, WEEKDAYS_WITH_PARTS, SEASONS, DAYS, UNITS, PARTS, ("tonight", "valentine"))
+    *(MONTHS, WEEKDAYS, SHORT_WEEKDAYS, WEEKDAYS_WITH_PARTS, SEASONS, DAYS, UNITS, PARTS, ("tonight",))
 )
-"""Every date has one of these words, a holiday or a digit."""
+"""Every date has one of these words or a digit."""
 STARTS = frozenset().union(
-    *(MONTHS, WEEKDAYS, SHORT_WEEKDAYS, WEEKDAYS_WITH_PARTS, SEASONS, DAYS, WHICH, LAST, THIRDS, OPENERS, BETWEEN),
-    *(FROM, AROUND, NUMBERS, ORDINALS, FEW, ABOUT, ("the", "in", "tonight", "morgen", "new", "valentine")),
-    ("kw", "cw", "den", "dem", "day", "week", "weekend", "month", "year", "wochenende"),
+    *(MONTHS, WEEKDAYS, SHORT_WEEKDAYS, WEEKDAYS_WITH_PARTS, SEASONS, DAYS, WHICH, LAST, OPENERS, BETWEEN, FROM),
+    *(NUMBERS, ORDINALS, FEW, ABOUT, any_of("the in tonight morgen kw cw den dem week weekend wochenende")),
 )
 """Words that can begin a date."""
