@@ -20,6 +20,7 @@ from palaver.model import visibility
 from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller
 from palaver.model.times import now
+from palaver.search import hints
 from palaver.store.bus import agents, names
 from palaver.store.bus.agents import connection_key as connection_key
 from palaver.store.bus.agents import end_connection as end_connection
@@ -127,10 +128,7 @@ def must_be_agent(change: Change, caller: Caller) -> Agent:
 
 
 def unknown_agent() -> Refused:
-    return Refused(
-        "The server does not know which agent you are. Call bus_connect, then repeat this call with the agent_id "
-        "and token it returned. (People: add ?agent=NAME to the server's address.)"
-    )
+    return Refused(hints.UNKNOWN_AGENT)
 
 
 @dataclass(frozen=True, slots=True)

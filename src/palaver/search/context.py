@@ -13,17 +13,16 @@ import orjson
 
 from palaver.model import visibility
 from palaver.model.answers import OmitsDefaults
-from palaver.model.people import Caller
 from palaver.model.search import FoundPassage
 from palaver.model.times import iso
 from palaver.search import search
+from palaver.search.ask import Ask
 from palaver.search.followups import FollowUps, find_followups
 from palaver.search.present import passages_to_show
-from palaver.search.question import Question
 from palaver.search.results import Matched
 from palaver.search.snippet import cut_around, match_place
 from palaver.search.sources import SOURCES
-from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.database import Reader
 from palaver.text.fence import fenced, mark_for
 from palaver.text.query import Query
 
@@ -61,9 +60,10 @@ class Context(OmitsDefaults):
         return len(orjson.dumps(self).decode())
 
 
-def evidence_for(read: Reader, caller: Caller, question: Question, scopes: Sequence[Scope], budget: int) -> Context:
+def evidence_for(read: Reader, ask: Ask, budget: int) -> Context:
     """Search, and pack the best passages into `budget` characters."""
-    results = search(read, question, scopes, "relevance", MOST_RESULTS)
+    caller, question = ask.caller, ask.question
+    results = search(read, question, ask.readable, "relevance", MOST_RESULTS)
     best = results.ranked[:MOST_RESULTS]
     places = passages_to_show(read, results, best)
     shown = [at for one in best if (at := places.get(one.best.passage_id)) and not visibility.is_hidden(caller, at)]

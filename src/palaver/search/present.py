@@ -10,6 +10,7 @@ from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.projects import project_name, same_project
 from palaver.model.search import Beside, FoundPassage, LeanItem, ResultItem, SaidItem
+from palaver.search.ask import Ask
 from palaver.search.followups import find_followups
 from palaver.search.recall.choose import LABELS, best_passage, chunk_instead
 from palaver.search.results import Result, Results
@@ -27,17 +28,9 @@ LEAN_TITLE = 50
 """Characters of a title in a lean result."""
 
 
-def present(
-    read: Reader,
-    caller: Caller,
-    results: Results,
-    page: Sequence[Result],
-    length: int,
-    *,
-    highlight: bool = False,
-) -> list[ResultItem]:
-    """One page of results as they are sent to the caller. `highlight` adds the places of matched words."""
-    question = results.question
+def present(read: Reader, ask: Ask, results: Results, page: Sequence[Result], length: int) -> list[ResultItem]:
+    """One page of results as they are sent to the caller."""
+    question, caller = results.question, ask.caller
     places = passages_to_show(read, results, page)
     followups = find_followups(read, results, places.values(), lambda at: visibility.is_hidden(caller, at))
     titles = [one.best.document_id for one in page if one.best.position == 0]
@@ -74,7 +67,7 @@ def present(
                 answer=_followup(answer, beginning(answer.text, length=length)) if answer else None,
                 later=_followup(later, passage_snippet(later.text, query, length=length)) if later else None,
             )
-        items.append(_with_highlights(item, question.terms) if highlight else item)
+        items.append(_with_highlights(item, question.terms) if ask.highlight else item)
     return items
 
 

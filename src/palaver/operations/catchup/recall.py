@@ -8,12 +8,12 @@ from __future__ import annotations
 from palaver.model.people import Caller
 from palaver.model.sources import ALL_SOURCES
 from palaver.search import search
+from palaver.search.ask import ask_in
 from palaver.search.context import evidence_for
 from palaver.search.open import PER_TOKEN
 from palaver.search.question import Question, parse
 from palaver.search.ranking.features import Features
 from palaver.search.results import Results
-from palaver.search.scope import readable_scopes
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.sessions import sessions
 from palaver.store.workspaces import Workspace
@@ -37,13 +37,13 @@ async def evidence(workspace: Workspace, caller: Caller, prompt: str, session: s
         question = parse(prompt[:LONGEST_PROMPT])
         sources = tuple(name for name in ALL_SOURCES if name != "sessions" or read.settings.sessions_index)
         asking = sessions.scopes_of(read, session, [caller.acting_agent, caller.client.program])
-        scopes = readable_scopes(read, caller, [Scope(sources, without=asking)], is_project_first=True)
-        if not is_answered(question, search(read, question, scopes, "relevance", 1)):
+        ask = ask_in(read, caller, question, [Scope(sources, without=asking)])
+        if not is_answered(question, search(read, question, ask.readable, "relevance", 1)):
             return ""
         budget = int(max_tokens * PER_TOKEN)
-        text = evidence_for(read, caller, question, scopes, budget).text
+        text = evidence_for(read, ask, budget).text
         if (tokens := estimate_tokens(text)) > max_tokens:
-            text = evidence_for(read, caller, question, scopes, budget * max_tokens // tokens).text
+            text = evidence_for(read, ask, budget * max_tokens // tokens).text
         return f"{FROM_MEMORY}\n{text}" if text else ""
 
     return await workspace.search(caller, find)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, create_model
 
 from palaver.model.people import Caller
 from palaver.model.requests import Names, Query, Request, clamp
-from palaver.model.search import GetResponse, Order, SearchResponse
+from palaver.model.search import GetResponse, SearchResponse
 from palaver.operations import library
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Operation, Tool, operation
-from palaver.operations.search.asking import HIDDEN
-from palaver.operations.search.page import LEAN_PAGE, Paged, SearchText, find_page, hint_for, response_of
+from palaver.search.ask import HIDDEN, Paged, SearchText
 from palaver.search.open import RetrievalOptions, at_place, open_document, open_page, plan_of
+from palaver.search.page import LEAN_PAGE, find_page
 from palaver.search.scope import must_be_on
 from palaver.search.sources import SOURCES, Source, SourceFilters, parse_uri
 from palaver.search.sources.indexing import CHARACTER_FACTS, CHARACTER_TEXTS
@@ -47,6 +48,10 @@ def _model(name: str, bases: tuple[type[Request], ...], **fields: Any) -> type[R
     return create_model(name, __base__=bases, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)
 
 
+def words_of(request: Any) -> str:
+    return request.query if isinstance(request.query, str) else ", ".join(request.query)
+
+
 def search_operation(source: Source) -> Operation:
     """The operation `<source>.search`."""
     bases: tuple[type[Request], ...] = (SearchTags,) if source.name == "characters" else (SearchText, source.filters)
@@ -55,20 +60,15 @@ def search_operation(source: Source) -> Operation:
     def find(read: Reader, caller: Caller, request: Any) -> SearchResponse:
         if source.name == "sessions":
             must_be_on(read)
-        question = request.question(request.query if isinstance(request.query, str) else ", ".join(request.query))
         filters = request if isinstance(request, SourceFilters) else source.filters()
         scope = filters.scope(read, caller)
-        order: Order = getattr(request, "order_by", None) or caller.config.get("order_by") or "relevance"
-        page = find_page(read, caller, question, [scope] if scope else [], order, request)
-        return response_of(
-            page, request, hint=hint_for(caller, question, page, request, scope.sources if scope else ())
-        )
+        ask = request.ask(read, caller, words_of(request), [scope] if scope else [])
+        return find_page(read, replace(ask, sources=scope.sources if scope else ())).response
 
     async def search(here: Workspace, caller: Caller, request: Any) -> SearchResponse:
         answer = await here.search(caller, lambda read: find(read, caller, request))
         if (key := caller.search_session) and request.offset == 0:
-            query = request.query if isinstance(request.query, str) else ", ".join(request.query)
-            await here.store_soon(lambda change: search_sessions.store_query(change, key, query))
+            await here.store_soon(lambda change: search_sessions.store_query(change, key, words_of(request)))
         return answer
 
     is_own = source.name == "sessions"

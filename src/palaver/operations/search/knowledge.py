@@ -27,8 +27,8 @@ from palaver.model.sources import ALL_SOURCES, SOURCES, SourceName
 from palaver.model.times import between_dates, iso
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Route, Tool, operation
-from palaver.operations.search.asking import HIDDEN
-from palaver.operations.search.page import LEAN_PAGE, Page, SearchText, find_page, hint_for, response_of
+from palaver.search.ask import HIDDEN, Ask, SearchText
+from palaver.search.page import LEAN_PAGE, Page, find_page
 from palaver.search.scope import SESSIONS_OFF, Filters
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library.documents import project_filter
@@ -53,6 +53,7 @@ Sources = Annotated[list[SourceName], BeforeValidator(_split_commas), Field(min_
 
 
 class SearchKnowledge(SearchText):
+    has_operators = True
     no_filters = SearchText.no_filters | {
         "session_id",
         "dedupe",
@@ -94,9 +95,20 @@ class SearchKnowledge(SearchText):
     as_you_type: bool = False
     """The last word may be unfinished: words that begin with its letters (at least two) are found too."""
 
-    @property
-    def wanted(self) -> tuple[SourceName, ...]:
-        return tuple(dict.fromkeys(self.sources)) if self.sources is not None else ALL_SOURCES
+    def ask_in_session(self, read: Reader, caller: Caller, sources: Sequence[SourceName], seen: frozenset[str]) -> Ask:
+        """What is asked for, besides the results that its session was shown before."""
+        ask = self.ask(read, caller, self.query, self.scopes(read, caller, sources))
+        # An order for media alone is the order of a search in media alone.
+        media = self.filters.media if self.filters and self.sources and {*self.sources} == {"media"} else None
+        return replace(
+            ask,
+            order=self.order_by or (media and media.order_by) or ask.order,
+            sources=tuple(sources),
+            seen=seen,
+            explain=self.explain,
+            highlight=self.highlight,
+            counts=self.counts,
+        )
 
     @property
     def names_project(self) -> bool:
@@ -187,19 +199,15 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
 async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
     """Search everything: messages, sessions of your project, imported conversations, notes, media, chats, characters,
     prompts. Results shown before in this session are left out."""
-    narrowing = request.narrowing(request.query)
-    question = request.question(narrowing.words, is_typed=request.as_you_type)
     key = _session_of(caller, request)
-    sources, errors = request.wanted, {}
+    sources = tuple(dict.fromkeys(request.sources)) if request.sources is not None else ALL_SOURCES
+    errors = None
     if request.shape == "compact":  # it has its own short form
         caller = replace(caller, answers="full")
-    # An order for media alone is the order of a search in media alone.
-    media = request.filters.media if request.filters and sources == ("media",) else None
-    order = request.order_by or (media and media.order_by) or caller.config.get("order_by") or "relevance"
     if "sessions" in sources and not here.settings.sessions_index:
-        errors["sessions"] = SESSIONS_OFF
         if sources == ("sessions",):
             raise Unavailable(SESSIONS_OFF)
+        errors = {"sessions": SESSIONS_OFF}
         sources = tuple(name for name in sources if name != "sessions")
 
     def find(read: Reader) -> tuple[SearchSessionKey | None, frozenset[str], Page]:
@@ -208,20 +216,7 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
         if key and not found and key.id == request.session_id and key != caller.search_session:
             current = replace(key, id=new_id())  # the named session is unknown or has expired
         seen = search_sessions.seen_before(found or SearchSession(), request.key, is_new=request.offset == 0)
-        page = find_page(
-            read,
-            caller,
-            question,
-            request.scopes(read, caller, sources),
-            order,
-            request,
-            seen,
-            narrowing=narrowing,
-            explain=request.explain,
-            highlight=request.highlight,
-            counts=request.counts,
-        )
-        return current, seen, page
+        return current, seen, find_page(read, request.ask_in_session(read, caller, sources, seen))
 
     async with here.search_turns.of(key):
         if key and request.session_id:
@@ -235,10 +230,9 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
                 seconds=0 if is_new else STORE_SOON_SECONDS,
             )
     session_id = request.session_id if current is None else current.id if current.is_told else None
-    hint = hint_for(caller, question, page, request, sources)
-    answer = response_of(page, request, session_id=session_id, errors=errors or None, hint=hint)
+    answer = replace(page.response, session_id=session_id, errors=errors)
     if request.shape == "compact":
-        return replace(answer, results=[compact_item(item) for item in page.items if isinstance(item, ResultItem)])
+        return replace(answer, results=[compact_item(item) for item in answer.results if isinstance(item, ResultItem)])
     return answer
 
 

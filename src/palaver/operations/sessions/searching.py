@@ -15,11 +15,11 @@ from palaver.model.sessions import Turn
 from palaver.model.times import parse
 from palaver.operations import identity
 from palaver.operations.operation import Tool, operation
-from palaver.operations.search.page import LEAN_PAGE, LEAN_SNIPPETS, fit
 from palaver.operations.sessions.owners import NOT_AVAILABLE, must_be_indexed, owners_called, v1_route
 from palaver.operations.sessions.recording import TurnAnswer
 from palaver.search import hints
 from palaver.search.match import match_turns
+from palaver.search.page import LEAN_PAGE, LEAN_SNIPPETS, fit
 from palaver.search.present import lean_items
 from palaver.search.scope import own_scopes, readable_scopes
 from palaver.search.snippet import as_html, as_text, excerpt, snippet_and_place

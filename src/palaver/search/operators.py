@@ -7,7 +7,7 @@ excludes each of its values. Operators and the filters of a request must both ho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 
@@ -18,7 +18,7 @@ from palaver.model.sources import ALL_SOURCES, SOURCES
 from palaver.model.times import iso, micros
 from palaver.search.scope import readable_scopes
 from palaver.store.bus import agents
-from palaver.store.engines.database import FACTS, Reader, Scope, role_scope
+from palaver.store.engines.database import FACTS, FOREVER, Reader, Scope, role_scope
 from palaver.store.library.documents import agent_scope, document_scope, project_scope
 from palaver.store.search import found_passages
 from palaver.store.sessions import sharing
@@ -53,66 +53,54 @@ _UNITS = {"h": "hour", "d": "day", "w": "week", "m": "month", "y": "year"}
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
+class Operators:
     """The words of a query, and what its operators say."""
 
     words: str
-    sources: tuple[str, ...] = ()
-    authors: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
-    projects: tuple[str, ...] = ()
-    has: tuple[str, ...] = ()
-    since: int | None = None
-    until: int | None = None
-    understood: dict[str, list[str]] = field(default_factory=dict)
+    values: Mapping[str, list[str]] = field(default_factory=dict)
     """The operators by name, with their values as they were read. Names of those that exclude begin with -."""
+    since: int = -FOREVER
+    until: int = FOREVER
 
     @property
     def names(self) -> list[str]:
         """The operators as people write them."""
-        return [f"{name}:" for name in self.understood]
+        return [f"{name}:" for name in self.values]
 
     def scopes(self, read: Reader, caller: Caller, given: Iterable[Scope]) -> list[Scope]:
         """The scopes, limited to what the operators say."""
-        found = list(given)
-        if self.sources:
-            found = _in_sources(found, self.sources)
-        if self.projects and EVERY_PROJECT not in self.projects:
-            tokens = tuple(map(project_scope, self.projects))
-            found = [_with_tokens(one, tokens) for one in _in_sources(found, WITH_PROJECTS)]
-        if self.since is not None or self.until is not None:
-            since, until = self.since, self.until
-            found = [replace(one, since=max(one.since, since)) if since is not None else one for one in found]
-            found = [replace(one, until=min(one.until, until)) if until is not None else one for one in found]
-        if self.places:
-            ids = [id for place in self.places for id in documents_called(read, caller, place)]
-            tokens = tuple(map(document_scope, dict.fromkeys(ids)))
-            found = [_with_tokens(one, tokens) for one in found] if tokens else []
-        if self.authors:
-            found = [own for name in self.authors for own in _from(read, caller, found, name)]
-        if self.has:
-            found = [replace(one, titles=False, has=(*one.has, *self.has)) for one in found if one.bodies]
-        return self._without_excluded(read, caller, found)
-
-    def _without_excluded(self, read: Reader, caller: Caller, found: list[Scope]) -> list[Scope]:
-        excluded = {name.removeprefix("-"): values for name, values in self.understood.items() if name[0] == "-"}
-        if sources := excluded.get("source"):
+        found = [replace(s, since=max(s.since, self.since), until=min(s.until, self.until)) for s in given]
+        if sources := self.values.get("source"):
+            found = _in_sources(found, sources)
+        if (projects := self.values.get("project")) and EVERY_PROJECT not in projects:
+            found = [_with_any(one, map(project_scope, projects)) for one in _in_sources(found, WITH_PROJECTS)]
+        if places := self.values.get("in"):
+            tokens = _documents_called(read, caller, places)
+            found = [_with_any(one, tokens) for one in found] if tokens else []
+        if authors := self.values.get("from"):
+            found = [own for name in authors for own in _from(read, caller, found, name)]
+        if facts := self.values.get("has"):
+            found = [replace(one, titles=False, has=(*one.has, *facts)) for one in found if one.bodies]
+        if sources := self.values.get("-source"):
             found = _in_sources(found, set(ALL_SOURCES) - set(sources))
-        places = [id for place in excluded.get("in", ()) for id in documents_called(read, caller, place)]
-        tokens = (*map(document_scope, dict.fromkeys(places)), *map(project_scope, excluded.get("project", ())))
-        facts = tuple(excluded.get("has", ()))
-        found = [replace(one, without=(*one.without, *tokens), without_facts=facts) for one in found]
-        for name in excluded.get("from", ()):
+        excluded = _documents_called(read, caller, self.values.get("-in", ()))
+        excluded += map(project_scope, self.values.get("-project", ()))
+        without = tuple(self.values.get("-has", ()))
+        found = [replace(one, without=(*one.without, *excluded), without_facts=without) for one in found]
+        for name in self.values.get("-from", ()):
             found = [other for one in found for other in _not_from(read, caller, one, name)]
         return found
 
 
-def parse_operators(text: str, as_of: datetime, zone: tzinfo | None) -> Narrowing:
+NO_OPERATORS = Operators("")
+
+
+def parse_operators(text: str, as_of: datetime, zone: tzinfo | None) -> Operators:
     """Read the operators of a query, which is asked at a time in a time zone. Raises Refused if a value has no
     meaning."""
     rest, operators = take_operators(text)
     found: dict[str, list[str]] = {}
-    since, until = list[int](), list[int]()
+    since, until = -FOREVER, FOREVER
     for name, value, is_excluding in operators:
         values = [value]
         if name == "source":
@@ -123,22 +111,12 @@ def parse_operators(text: str, as_of: datetime, zone: tzinfo | None) -> Narrowin
             begin = _beginning(name, value, as_of, zone)
             values = [iso(begin)]
             if name == "after":
-                since.append(micros(begin))
+                since = max(since, micros(begin))
             else:
-                until.append(micros(begin) - 1)
+                until = min(until, micros(begin) - 1)
         known = found.setdefault("-" * is_excluding + name, [])
         known += [one for one in values if one not in known]
-    return Narrowing(
-        rest,
-        sources=tuple(found.get("source", ())),
-        authors=tuple(found.get("from", ())),
-        places=tuple(found.get("in", ())),
-        projects=tuple(found.get("project", ())),
-        has=tuple(found.get("has", ())),
-        since=max(since, default=None),
-        until=min(until, default=None),
-        understood=found,
-    )
+    return Operators(rest, found, since, until)
 
 
 def _source(value: str) -> str:
@@ -198,26 +176,38 @@ def _in_sources(scopes: Iterable[Scope], wanted: Iterable[str]) -> list[Scope]:
     return [one for one in kept if one.sources]
 
 
-def _with_tokens(scope: Scope, tokens: tuple[str, ...]) -> Scope:
-    return replace(scope, any_of=(*scope.any_of, tokens))
+def _with_any(scope: Scope, tokens: Iterable[str]) -> Scope:
+    return replace(scope, any_of=(*scope.any_of, tuple(tokens)))
+
+
+def _documents_called(read: Reader, caller: Caller, names: Iterable[str]) -> list[str]:
+    """The scope tokens of the threads, conversations and documents that `in:` means."""
+    return list(dict.fromkeys(document_scope(id) for name in names for id in documents_called(read, caller, name)))
 
 
 def documents_called(read: Reader, caller: Caller, name: str) -> list[int]:
-    """The threads, conversations and documents that `in:` means: with this id or title, or else with these words in the
-    title. Those that the caller may not open do not count."""
+    """The documents with this id or title, or else with these words in the title. Those that the caller may not open do
+    not count."""
     ids = [found_passages.document_id_of(read, source, name) for source in ALL_SOURCES]
     reach = sharing.reach_of(read, caller)
     likely = found_passages.documents_with_title(read, name, sharing.readable_groups(read, reach))
     titled = [one.id for one in likely if one.title.lower() == name.lower()]
     exact = dict.fromkeys(id for id in (*ids, *titled) if id is not None)
     allowed = [id for id in exact if reach.may_open(found_passages.document(read, id))]
-    folded = words(name)
-    if allowed or not folded:
+    if allowed:
         return allowed
+    titles = titles_with(read, caller, name, MOST_PLACES)[:MOST_PLACES]
+    return [one.document_id for one in found_passages.candidates(read, titles)]
+
+
+def titles_with(read: Reader, caller: Caller, text: str, most: int) -> list[int]:
+    """The newest titles of each scope with these words side by side. The last word may be unfinished."""
+    folded = words(text)
+    if not folded:
+        return []
     phrase = Phrase((*folded[:-1], Beginning(folded[-1])), prefix=True)
     scopes = readable_scopes(read, caller, [Scope(ALL_SOURCES, bodies=False)])
-    titles = [id for one in scopes for id in read.having([[phrase]], one, MOST_PLACES)][:MOST_PLACES]
-    return [one.document_id for one in found_passages.candidates(read, titles)]
+    return [id for one in scopes for id in read.having([[phrase]], one, most)]
 
 
 def _author(read: Reader, caller: Caller, name: str) -> tuple[str, Agent | None, tuple[str, ...]]:
