@@ -37,7 +37,7 @@ from palaver.search.expand import expand
 from palaver.search.question import parse
 from palaver.search.ranking import score
 from palaver.search.ranking.features import Features, passages_of
-from palaver.search.ranking.weights import FILE
+from palaver.search.ranking.score import FILE
 from palaver.search.recall import choose, lookup
 from palaver.search.vectors import background, encoders, meaning, nearest
 from palaver.search.vectors.minilm import MiniLM

@@ -26,7 +26,7 @@ import numpy as np
 
 from labelled_questions import worlds
 from palaver.search.question import STOP_WORDS
-from palaver.search.ranking.sentences import sentences
+from palaver.search.ranking.texts import sentences
 from palaver.search.vectors.minilm import MiniLM
 from palaver.text.tokenize import stem, words
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from palaver.search.question import parse
 from palaver.search.ranking.features import Features, Passage, Similarity, TermMatches, features_of, kind_of
-from palaver.search.ranking.score import in_order, weighed_sum
-from palaver.search.ranking.weights import weights
+from palaver.search.ranking.score import in_order, weighed_sum, weights
 from palaver.search.recall.choose import DocumentCover, cover_of
 from palaver.search.recall.terms import TermWeights
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palaver.search.ranking.sentences import LONGEST, MOST_READ, sentences, words_of_sentences
+from palaver.search.ranking.texts import LONGEST, MOST_READ, sentences, words_of_sentences
 from palaver.text.tokenize import words
 
 

@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from palaver.model.times import instant, micros
 from palaver.search.question import Question
-from palaver.search.ranking.prepared import PreparedText, prepare
+from palaver.search.ranking.texts import PreparedText, prepare
 from palaver.search.recall.choose import DocumentCover
-from palaver.search.recall.terms import K1
+from palaver.store.engines import bm25
 from palaver.store.search.found_passages import CandidateText
 from palaver.text.dates import find as find_dates
 from palaver.text.dates import may_name_time
@@ -36,8 +36,6 @@ Columns: TypeAlias = dict[str, Sequence[float]]
 
 NEAR = 20
 """Terms within this many words of each other are close."""
-_B = 0.75
-"""How much the length of a passage counts, as in bm25."""
 _LONG = log(1000)
 _SHORTEST_NEAR, _LONGEST_NEAR = 24 * 3600 * 10**6, 30 * 24 * 3600 * 10**6
 """In microseconds: how far from a period `in_time` is 1/e, at least and at most."""
@@ -295,13 +293,17 @@ def _word_columns(matches: TermMatches) -> Columns:
     usual = {kind: max(1.0, sum(some) / len(some)) for kind, some in of_kind.items()}
     relative = [length / usual[one.kind] for one, length in zip(passages, lengths, strict=True)]
     counts = [_count(places) for places in matches.places]
-    bm25 = [_bm25(some, length, rarity) for some, length in zip(counts, relative, strict=True)]
-    exact = [_bm25(_count(typed), length, rarity) for typed, length in zip(matches.typed, relative, strict=True)]
-    highest, highest_exact = max(bm25, default=0.0) or 1.0, max(exact, default=0.0) or 1.0
-    best_of = _best_by_document(passages, bm25)
+
+    def bm25_of(counts: Mapping[int, int], length: float) -> float:
+        return bm25.score([(rarity[number], count) for number, count in counts.items()], length)
+
+    scores = list(map(bm25_of, counts, relative))
+    exact = [bm25_of(_count(typed), length) for typed, length in zip(matches.typed, relative, strict=True)]
+    highest, highest_exact = max(scores, default=0.0) or 1.0, max(exact, default=0.0) or 1.0
+    best_of = _best_by_document(passages, scores)
     titles = {title: matches.title_cover(title) for title in {one.title for one in passages}}
     return {
-        "words": [value / highest for value in bm25],
+        "words": [value / highest for value in scores],
         "exact": [value / highest_exact for value in exact],
         "cover": [sum([rarity[number] for number in some]) / total for some in counts],
         "pairs": [
@@ -422,11 +424,6 @@ def _meaning_columns(matches: TermMatches, similarity: Similarity, previous: Seq
         "meaning_document": [best[one.document_id] for one in passages],
         "meaning_behind": [place / (place + _HALF_BEHIND) for place in behind],
     }
-
-
-def _bm25(counts: Mapping[int, int], length: float, rarity: Sequence[float]) -> float:
-    slow = K1 * (1 - _B + _B * length)
-    return sum([rarity[number] * count * (K1 + 1) / (count + slow) for number, count in counts.items()])
 
 
 def _count(places: Iterable[tuple[int, int]]) -> dict[int, int]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from math import exp
 from operator import mul
+from pathlib import Path
 from statistics import median
 from typing import Literal, NamedTuple
 
 from palaver.search.question import Question
 from palaver.search.ranking.features import Features, Kind, Passage, Similarity, TermMatches, features_of, passages_of
-from palaver.search.ranking.weights import weights
 from palaver.search.recall.choose import Candidates, effort_for
 from palaver.search.vectors import meaning
 from palaver.search.vectors.word_similarity import NO_SENTENCES, QuestionVectors
@@ -19,6 +20,7 @@ from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate, CandidateText
 
+FILE = Path(__file__).parent / "weights.toml"
 AHEAD = 0.1
 """Points by which the worst passage with joined words together is ahead of the best one with them apart."""
 SOFTNESS = 3.0
@@ -141,6 +143,12 @@ def weighed_sum(features: Features, weights: Sequence[float]) -> float:
     """The sum of features, each times its weight. Weights are in the order of the features."""
     points: float = sum(map(mul, weights, features))
     return points
+
+
+@cache
+def weights() -> dict[str, dict[str, float]]:
+    """How much each feature counts, by kind of talk, as learned by tools/learn_ranking.py."""
+    return tomllib.loads(FILE.read_text("utf-8"))
 
 
 @cache

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from palaver.store.engines import bm25
+
 TermSet = int
 """The terms of a question that a passage has."""
 
 RELATED = 0.5
 """The value of a related word, as a share of the value of the word itself."""
-K1 = 1.2
-"""How fast repeated occurrences stop counting, as in bm25."""
 
 
 def only(term: int) -> TermSet:
@@ -73,10 +73,10 @@ class TermWeights:
     def frequency(self, passages: Mapping[TermSet, int]) -> float:
         """How often the terms occur in a document, given how many of its passages have each set of terms. The tenth
         occurrence counts less than the first."""
-        count, total = len(self.rarity), 0.0
+        count, found = len(self.rarity), []
         for n, (rare, like) in enumerate(zip(self.rarity, self.related, strict=True)):
             itself = sum(times for terms, times in passages.items() if terms >> n & 1)
             instead = sum(times for terms, times in passages.items() if terms >> n + count & 1 and not terms >> n & 1)
             times = itself + (RELATED * instead * like / rare if rare else 0.0)
-            total += rare * times * (K1 + 1) / (times + K1)
-        return total
+            found.append((rare, times))
+        return bm25.score(found)

@@ -1,11 +1,11 @@
-"""BM25 scores computed from the matches alone, for callers who may not read everything.
+"""BM25: the formula, and scores computed from the matches alone, for callers who may not read everything.
 
-Passages that the caller may not read have no influence on these scores.
+Passages that the caller may not read have no influence on those scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import log
 from typing import NamedTuple
 
@@ -35,6 +35,13 @@ def ranked_at_most(query: Query, scope: Scope, lookups: int, *, is_slow: bool = 
     return min(most, max(FEWEST_RANKED, lookups // max(1, count_phrases(query))))
 
 
+def score(terms: Iterable[tuple[float, float]], length: float = 1.0) -> float:
+    """The BM25 score of a text, from how rare each term is and how often it occurs. `length` is a share of the usual
+    length."""
+    slow = K1 * (1 - B + B * length)
+    return sum([rare * count * (K1 + 1) / (count + slow) for rare, count in terms])
+
+
 def rank_among_matches(matches: Sequence[MatchCounts]) -> list[RankedPassage]:
     """Rank matches, best first. Rarity of phrases and average length are those among these matches."""
     if not matches:
@@ -44,9 +51,5 @@ def rank_among_matches(matches: Sequence[MatchCounts]) -> list[RankedPassage]:
     rarity = [log(1 + (len(matches) + 0.5) / (count + 0.5)) for count in having]
     found = []
     for passage_id, length, times in matches:
-        slow, score = K1 * (1 - B + B * length / usual), 0.0
-        for rare, count in zip(rarity, times, strict=True):
-            if count:
-                score += rare * count * (K1 + 1) / (count + slow)
-        found.append(RankedPassage(passage_id, score))
+        found.append(RankedPassage(passage_id, score(zip(rarity, times, strict=True), length / usual)))
     return sorted(found, key=lambda hit: (-hit.score, -hit.passage_id))

@@ -1,15 +1,17 @@
-"""Texts as the ranking reads them: split into words and sentences. They are kept, since the next question often reads
-the same texts."""
+"""Texts as the ranking reads them: split into words, and into parts of a sentence or two.
+
+They are kept, since the next question often reads the same texts.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
 from array import array
 from collections import OrderedDict
 from functools import cached_property
 from itertools import accumulate
 
-from palaver.search.ranking.sentences import count_words_of_sentences, words_of_sentences
 from palaver.search.vectors import words as word_vectors
 from palaver.search.vectors.word_similarity import Segments
 from palaver.text import tokenize
@@ -18,6 +20,16 @@ LONGEST_TEXT = 250
 """Words of a text that are compared. Later words rarely change the topic."""
 MOST_KEPT = 2_000_000
 """Characters of the texts that are kept. They take about four times as many bytes."""
+LONGEST = 130
+SHORTEST = 30
+"""A shorter sentence stays together with the next one."""
+MOST_READ = 800
+"""Characters of a text that are split. The beginning of a longer text says what it is about."""
+
+# Whole sentences and lines that fit; else whole words; else characters.
+_SENTENCES = re.compile(
+    rf".{{{SHORTEST},{LONGEST}}}(?:(?<=[.!?])\s+|\n+|\Z)|.{{1,{LONGEST}}}(?:\s+|\Z)|.{{{LONGEST}}}", re.DOTALL
+)
 
 
 class PreparedText:
@@ -78,3 +90,35 @@ class PreparedTexts:
 
 _texts = PreparedTexts(MOST_KEPT)
 prepare = _texts.get
+
+
+def words_of_sentences(text: str) -> list[list[str]]:
+    """The folded words of each part; empty if the text is a single part."""
+    beginning = text[:MOST_READ]
+    if len(beginning) <= LONGEST:
+        return []
+    folded = tokenize.plain(beginning)
+    if folded is None:
+        return [tokenize.words(one) for one in sentences(text)]
+    easy = folded.decode()
+    return [easy[slice(*one.span())].split() for one in _SENTENCES.finditer(beginning)]
+
+
+def count_words_of_sentences(text: str) -> list[int] | None:
+    """The number of words of each part; none if the text is a single part. None if the words cannot be counted so: the
+    text is not simple, or a part ends inside a word."""
+    beginning = text[:MOST_READ]
+    if len(beginning) <= LONGEST:
+        return []
+    folded = tokenize.plain(beginning)
+    if folded is None:
+        return None
+    spans = [one.span() for one in _SENTENCES.finditer(beginning)]
+    if any(b" " not in folded[end - 1 : end + 1] for _, end in spans[:-1]):
+        return None
+    return [len(folded[start:end].split()) for start, end in spans]
+
+
+def sentences(text: str) -> list[str]:
+    """The parts of a text, at least one."""
+    return [one for one in map(str.strip, _SENTENCES.findall(text[:MOST_READ])) if one] or [""]
