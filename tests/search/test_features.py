@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from palaver.search.question import parse
-from palaver.search.ranking.features import Features, Passage, Similarity, TermMatches, features_of, kind_of
+from palaver.search.ranking.features import Features, Passage, TermMatches, features_of, kind_of
 from palaver.search.ranking.score import in_order, weighed_sum, weights
 from palaver.search.recall.choose import DocumentCover, cover_of
 from palaver.search.recall.terms import TermWeights
+from palaver.search.vectors.word_similarity import Similarity
 
 
 def passage(text: str, *, position: int = 1, document: int = 1, speaker: str = "Ann", title: str = "", at: int = 0):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from palaver.search.vectors.encoders import packed, similarity
-from palaver.search.vectors.word_similarity import QuestionVectors, Segments
+from palaver.search.vectors.word_similarity import QuestionVectors, Segments, Similarity
 from palaver.search.vectors.words import HERE, asked_for, numbers_of, related, theme
 from palaver.text.tokenize import words
 
@@ -34,8 +34,8 @@ def test_a_text_is_like_itself():
 
 def test_a_text_without_words_is_like_nothing():
     assert likeness("my dog", "", "…", "the of and") == [0.0, 0.0, 0.0]
-    assert QuestionVectors([], [["dog"]]).similarity([]) == ([], [], [])
-    assert QuestionVectors([], [["dog"]]).similarity([whole([])], [parts([[], []])]) == ([0.0], [0.0], [[0.0]])
+    assert QuestionVectors([], [["dog"]]).similarity([]) == Similarity.none(0, 1)
+    assert QuestionVectors([], [["dog"]]).similarity([whole([])], [parts([[], []])]) == Similarity.none(1, 1)
 
 
 def test_each_word_finds_the_word_nearest_to_it():

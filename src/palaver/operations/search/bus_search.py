@@ -78,20 +78,10 @@ def _html(answer: Hits) -> Hits:
     return _marked(answer, as_html)
 
 
-def _marked(answer: Hits, dress: Callable[[str], str]) -> Hits:
-    results = [
-        Hit(
-            hit.message_id,
-            hit.thread_id,
-            hit.thread_topic,
-            hit.author,
-            hit.seq,
-            hit.created_at,
-            dress(hit.snippet),
-        )
-        for hit in answer.results
-    ]
-    return replace(answer, results=results)
+def _marked(answer: Hits, mark: Callable[[str], str]) -> Hits:
+    for hit in answer.results:
+        hit.snippet = mark(hit.snippet)
+    return answer
 
 
 def _nothing(request: SearchMessages, hint: str) -> Hits:

@@ -23,11 +23,12 @@ from palaver.model.search import (
     SearchSession,
     SearchSessionKey,
 )
-from palaver.model.sources import ALL_SOURCES, SOURCES, SourceName
+from palaver.model.sources import ALL_SOURCES, SourceName
 from palaver.model.times import between_dates, iso
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Route, Tool, operation
 from palaver.search.ask import HIDDEN, Ask, SearchText
+from palaver.search.operators import WITH_PROJECTS
 from palaver.search.page import LEAN_PAGE, Page, find_page
 from palaver.search.scope import SESSIONS_OFF, Filters
 from palaver.store.engines.database import Reader, Scope
@@ -37,7 +38,8 @@ from palaver.store.workspaces import STORE_SOON_SECONDS, Workspace
 
 NEW_SECONDS = 2.0
 """A search session that is younger may not be stored yet."""
-WITH_PROJECTS = frozenset(row.name for row in SOURCES if row.has_projects)
+CHANGE_RESULTS = {"query", "order_by", "as_of", "time_zone", "as_you_type"}
+"""Arguments that are no filters, but make another search."""
 
 
 def _split_commas(value: Any) -> Any:
@@ -134,21 +136,7 @@ class SearchKnowledge(SearchText):
     @property
     def key(self) -> str:
         """What makes it the same search, whatever page of it is asked for."""
-        same = self.model_dump(
-            exclude={
-                "limit",
-                "offset",
-                "snippet_length",
-                "max_tokens",
-                "session_id",
-                "dedupe",
-                "explain",
-                "highlight",
-                "shape",
-                "counts",
-            }
-        )
-        return json.dumps(same)
+        return json.dumps(self.model_dump(exclude={*self.no_filters - CHANGE_RESULTS}))
 
 
 SESSION = "mcp-session-id"

@@ -20,6 +20,7 @@ from palaver.model.times import instant, micros
 from palaver.search.question import Question
 from palaver.search.ranking.texts import PreparedText, prepare
 from palaver.search.recall.choose import DocumentCover
+from palaver.search.vectors.word_similarity import Similarity
 from palaver.store.engines import bm25
 from palaver.store.search.found_passages import CandidateText
 from palaver.text.dates import find as find_dates
@@ -147,24 +148,6 @@ class Passage(NamedTuple):
         if self.kind != "assistant":
             return None
         return "asking" if self.speaker.lower() in ("user", "human") else "answering"
-
-
-class Similarity(NamedTuple):
-    """How similar in meaning each passage is to the question."""
-
-    whole: Sequence[float]
-    """Similarity of the whole passage."""
-    best: Sequence[float]
-    """Similarity of its most similar sentence or two."""
-    terms: Sequence[Sequence[float]]
-    """For each term of the question, the similarity of the most similar word."""
-    meaning: Sequence[float] = ()
-    """Similarity by the vectors of the model; empty if too few passages have one."""
-
-    @classmethod
-    def none(cls, passages: int, terms: int) -> Similarity:
-        nothing = [0.0] * passages
-        return cls(nothing, nothing, [[0.0] * terms] * passages)
 
 
 def passages_of(question: Question, texts: Sequence[CandidateText]) -> list[Passage]:
@@ -426,12 +409,9 @@ def _meaning_columns(matches: TermMatches, similarity: Similarity, previous: Seq
     }
 
 
-def _count(places: Iterable[tuple[int, int]]) -> dict[int, int]:
+def _count(places: Iterable[tuple[int, int]]) -> Counter[int]:
     """How often each term occurs."""
-    counts: dict[int, int] = {}
-    for _, number in places:
-        counts[number] = counts.get(number, 0) + 1
-    return counts
+    return Counter([number for _, number in places])
 
 
 def _adjacent_pairs(places: Sequence[tuple[int, int]], terms: int) -> float:

@@ -12,10 +12,10 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from palaver.search.question import Question
-from palaver.search.ranking.features import Features, Kind, Passage, Similarity, TermMatches, features_of, passages_of
+from palaver.search.ranking.features import Features, Kind, Passage, TermMatches, features_of, passages_of
 from palaver.search.recall.choose import Candidates, effort_for
 from palaver.search.vectors import meaning
-from palaver.search.vectors.word_similarity import NO_SENTENCES, QuestionVectors
+from palaver.search.vectors.word_similarity import NO_SENTENCES, QuestionVectors, Similarity
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate, CandidateText
@@ -114,7 +114,7 @@ def _similarity(read: Reader, question: Question, matches: TermMatches, candidat
         for one, text in zip(passages, matches.texts, strict=True)
     ]
     vectors = QuestionVectors(question.words, [term.words for term in matches.terms])
-    similarity = Similarity(*vectors.similarity([text.whole for text in matches.texts], sentences))
+    similarity = vectors.similarity([text.whole for text in matches.texts], sentences)
     if candidates.hits.vector is None:
         return similarity
     known = meaning.similarity(read, candidates.hits.vector, [one.id for one in passages])

@@ -46,12 +46,22 @@ class Segments:
 NO_SENTENCES = Segments(array("i"), array("i"))
 
 
-class Similarities(NamedTuple):
-    """For each text: the similarity of the whole, of its most similar part, and of the nearest word to each term."""
+class Similarity(NamedTuple):
+    """How similar in meaning each text is to a question."""
 
     whole: list[float]
+    """Similarity of the whole text."""
     best: list[float]
+    """Similarity of its most similar sentence or two."""
     terms: list[list[float]]
+    """For each term of the question, the similarity of the most similar word."""
+    meaning: Sequence[float] = ()
+    """Similarity by the vectors of the model; empty if too few texts have one."""
+
+    @classmethod
+    def none(cls, texts: int, terms: int) -> Similarity:
+        nothing = [0.0] * texts
+        return cls(nothing, nothing, [[0.0] * terms] * texts)
 
 
 class QuestionVectors:
@@ -62,7 +72,7 @@ class QuestionVectors:
 
         self._wanted = np.stack([table.direction(table.asked_for(one)) for one in (question, *terms)])
 
-    def similarity(self, texts: Sequence[Segments], sentences: Sequence[Segments] = ()) -> Similarities:
+    def similarity(self, texts: Sequence[Segments], sentences: Sequence[Segments] = ()) -> Similarity:
         """Compare texts, and the sentences of each, with the question. A text without sentences is compared whole."""
         import numpy as np
 
@@ -70,8 +80,7 @@ class QuestionVectors:
         counts = np.frombuffer(b"".join(one.counts for one in every), np.int32)
         ends = np.cumsum(counts)
         if not len(ends) or not ends[-1]:
-            nothing = [0.0] * len(texts)
-            return Similarities(nothing, nothing, [[0.0] * terms for _ in texts])
+            return Similarity.none(len(texts), terms)
         starts, filled = ends - counts, counts > 0
         found = np.frombuffer(b"".join(one.numbers for one in every), np.int32) - 1
         is_used = np.zeros(len(table.table()), bool)
@@ -100,7 +109,7 @@ class QuestionVectors:
             cut = np.flatnonzero(amounts)
             if len(cut):
                 best[cut] = np.maximum.reduceat(like[len(texts) :], (np.cumsum(amounts) - amounts)[cut])
-        return Similarities(like[: len(texts)].tolist(), best.tolist(), nearest.tolist())
+        return Similarity(like[: len(texts)].tolist(), best.tolist(), nearest.tolist())
 
 
 def _measure(some: Sequence[Segments]) -> None:
