@@ -7,7 +7,7 @@ import math
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from palaver.search.open.budget import (
+from palaver.search.open.excerpt import (
     LEAST_SHARED,
     characters,
     join_chunks,

@@ -14,7 +14,7 @@ from palaver.model.events import encode
 from palaver.model.people import Caller
 from palaver.operations.bus.connect import config
 from palaver.operations.library.media import media_types
-from palaver.search.open import RetrievalOptions, open_document, plan_of
+from palaver.search.open import RetrievalOptions, open_document
 from palaver.search.sources import SOURCES, parse_uri
 from palaver.store.bus import agents, messages, threads
 from palaver.store.engines.database import Reader
@@ -79,8 +79,8 @@ def _search_result(read: Reader, caller: Caller, uri: str) -> str:
     plain, pages, cursor = replace(caller, config={}), list[str](), None
     try:
         while cursor or not pages:
-            how = plan_of(read, RetrievalOptions(mode="full", cursor=cursor), plain)
-            answer = open_document(read, caller, named.source, named.id, how)
+            options = RetrievalOptions(mode="full", cursor=cursor)
+            answer = open_document(read, plain, named._replace(loc=None), options)
             pages.append(str(answer.content))
             cursor = answer.next_cursor
     except NotFound:

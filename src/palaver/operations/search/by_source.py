@@ -15,10 +15,10 @@ from palaver.operations import library
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Operation, Tool, operation
 from palaver.search.ask import HIDDEN, Paged, SearchText
-from palaver.search.open import RetrievalOptions, at_place, open_document, open_page, plan_of
+from palaver.search.open import RetrievalOptions, open_document
 from palaver.search.page import LEAN_PAGE, find_page
 from palaver.search.scope import must_be_on
-from palaver.search.sources import SOURCES, Source, SourceFilters, parse_uri
+from palaver.search.sources import SOURCES, ParsedUri, Source, SourceFilters, parse_uri
 from palaver.search.sources.indexing import CHARACTER_FACTS, CHARACTER_TEXTS
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages, search_sessions
@@ -105,10 +105,10 @@ def get_operation(source: Source) -> Operation:
         given = getattr(request, source.id_field)
         named = parse_uri(given) if isinstance(given, str) else None
         if named is None or named.source != source.name:
-            return work(read, caller, source, str(given), request)
-        if named.loc and request.retrieval is None and source.name not in WHOLE:
-            request = request.model_copy(update={"retrieval": at_place(None, named.loc)})
-        return work(read, caller, source, named.id, request)
+            named = ParsedUri(source.name, str(given), None)
+        elif request.retrieval is not None or source.name in WHOLE:
+            named = named._replace(loc=None)
+        return work(read, caller, named, request)
 
     hidden = ("retrieval",) if source.name in WHOLE else ()
     is_own = source.name == "sessions"
@@ -124,31 +124,31 @@ def _described(
     return operation(tool, before=import_if_changed if source and source.name == "archive" else None)(work)
 
 
-def _get_conversation(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
-    if source.name == "sessions":
+def _get_conversation(read: Reader, caller: Caller, named: ParsedUri, request: Any) -> GetResponse:
+    if named.source == "sessions":
         must_be_on(read)
-        mine = sessions.native_id(caller.acting_agent or "", id)
-        id = mine if found_passages.resolve(read, "sessions", mine) else id
-    plan = plan_of(read, request.retrieval, caller, "full" if request.retrieval is None else "snippet")
-    if request.retrieval is None or (
-        plan.mode == "full" and plan.cursor is None and (request.page or request.page_size)
-    ):
-        return open_page(read, caller, source.name, id, plan, request.page or 1, request.page_size or 50)
-    return open_document(read, caller, source.name, id, plan)
+        mine = sessions.native_id(caller.acting_agent or "", named.id)
+        named = named._replace(id=mine) if found_passages.resolve(read, "sessions", mine) else named
+    options: RetrievalOptions | None = request.retrieval
+    names_page = request.page or request.page_size
+    page = (request.page or 1, request.page_size or 50)
+    if named.loc is None and options is None:
+        return open_document(read, caller, named, default="full", page=page)
+    is_page = options and options.mode == "full" and options.cursor is None and names_page
+    return open_document(read, caller, named, options, page=page if is_page else None)
 
 
-def _get_item(read: Reader, caller: Caller, source: Source, id: str, request: Any) -> GetResponse:
+def _get_item(read: Reader, caller: Caller, named: ParsedUri, request: Any) -> GetResponse:
     """A part of an item, or all the fields of a character or a prompt."""
-    if source.name not in WHOLE:
-        return open_document(read, caller, source.name, id, plan_of(read, request.retrieval, caller))
-    if source.name == "prompts":
-        id = library.current(read, source.name, id).id
-    response = open_document(read, caller, source.name, id, plan_of(read, request.retrieval, caller, "full"))
+    if named.source not in WHOLE:
+        return open_document(read, caller, named, request.retrieval)
+    if named.source == "prompts":
+        named = named._replace(id=library.current(read, named.source, named.id).id)
+    response = open_document(read, caller, named, request.retrieval, default="full")
     if request.retrieval is not None:
         return response
-    kept = library.current(read, source.name, id)
-    item = library.shown(read, kept)
-    fields = PROMPT_FIELDS if source.name == "prompts" else ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS)
+    item = library.shown(read, library.current(read, named.source, named.id))
+    fields = PROMPT_FIELDS if named.source == "prompts" else ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS)
     return GetResponse(response.meta, {name: getattr(item, name) for name in fields})
 
 

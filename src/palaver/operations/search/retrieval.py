@@ -13,7 +13,7 @@ from palaver.model.search import GetResponse
 from palaver.model.sources import SourceName
 from palaver.operations import library
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.search.open import Mode, RetrievalOptions, at_place, open_document, plan_of
+from palaver.search.open import Mode, RetrievalOptions, open_document
 from palaver.search.scope import must_be_on
 from palaver.search.sources import SOURCES, ParsedUri, parse_uri
 from palaver.store.engines.database import Reader
@@ -41,12 +41,11 @@ def get_knowledge(read: Reader, caller: Caller, request: GetKnowledge) -> GetRes
 
 
 def open_named(read: Reader, caller: Caller, named: ParsedUri, options: RetrievalOptions | None) -> GetResponse:
-    source, id, loc = named
-    if source == "sessions":
+    if named.source == "sessions":
         must_be_on(read)
-    if source == "prompts":
-        id = library.current(read, source, id).id
-    return open_document(read, caller, source, id, plan_of(read, at_place(options, loc), caller))
+    if named.source == "prompts":
+        named = named._replace(id=library.current(read, named.source, named.id).id)
+    return open_document(read, caller, named, options)
 
 
 def _named(source: str | None, id: int | str | None, uri: str | None) -> ParsedUri:

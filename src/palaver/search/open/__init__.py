@@ -15,13 +15,12 @@ from palaver.model.people import Caller
 from palaver.model.requests import Metadata, Query, Request, clamp, storable
 from palaver.model.search import GetResponse, Loc
 from palaver.search.open import conversation, text
-from palaver.search.open.budget import characters
 from palaver.search.open.conversation import FARTHEST
-from palaver.search.open.excerpt import Opening, Plan
+from palaver.search.open.excerpt import Opening, Plan, characters
 from palaver.search.present import SNIPPET
 from palaver.search.question import terms_of
 from palaver.search.recall.choose import best_passage, chunk_instead
-from palaver.search.sources import SOURCES
+from palaver.search.sources import SOURCES, ParsedUri
 from palaver.store.engines.database import Reader
 from palaver.store.library.documents import HUMAN_ONLY
 from palaver.store.search import found_passages, search_sessions
@@ -79,16 +78,11 @@ class RetrievalOptions(Request):
     """next_cursor of the page before."""
 
 
-def at_place(options: RetrievalOptions | None, loc: Loc | None) -> RetrievalOptions | None:
-    """The options with the place of a short URI, unless they name a place."""
-    if loc is None or (options and (options.loc or options.query or options.cursor)):
-        return options
-    return (options or RetrievalOptions()).model_copy(update={"loc": loc})
-
-
-def plan_of(read: Reader, options: RetrievalOptions | None, caller: Caller, default: Mode = "snippet") -> Plan:
-    """Fill in what the request leaves out: from the client's preferences, else from the defaults."""
+def _plan_of(read: Reader, caller: Caller, loc: Loc | None, options: RetrievalOptions | None, default: Mode) -> Plan:
+    """Fill in what the request leaves out: from the client's preferences, else from the defaults. `loc` is the place of
+    a short URI. It counts unless the options name a place."""
     options = options or RetrievalOptions()
+    names_place = options.loc or options.query or options.cursor
     config = caller.config
     per_token = options.chars_per_token or config.get("chars_per_token") or PER_TOKEN
     tokens = options.max_tokens if options.max_tokens is not None else config.get("max_tokens")
@@ -111,36 +105,42 @@ def plan_of(read: Reader, options: RetrievalOptions | None, caller: Caller, defa
         reach=window if window is not None else FARTHEST if tokens is not None else WINDOW,
         chunk=chunk,
         prefers_given=prefers_given,
-        loc=options.loc,
+        loc=options.loc if names_place or loc is None else loc,
         terms=terms_of(options.query) if options.query else (),
         recent=terms_of(session.query) if session and session.query else (),
         cursor=options.cursor,
     )
 
 
-def open_document(read: Reader, caller: Caller, source: str, id: str, plan: Plan) -> GetResponse:
-    """Open a document or a passage by its id."""
+def open_document(
+    read: Reader,
+    caller: Caller,
+    named: ParsedUri,
+    options: RetrievalOptions | None = None,
+    *,
+    default: Mode = "snippet",
+    page: tuple[int, int] | None = None,
+) -> GetResponse:
+    """Open a document or a passage by its id, or a page of the messages of a conversation, by its number and size."""
+    source, id, loc = named
+    plan = _plan_of(read, caller, loc, options, default)
     opening, passage_id = _resolve(read, caller, source, id, plan)
-    at = opening.at
-    for key in DOCUMENT_KEYS & set(plan.loc or ()):
-        if str((plan.loc or {})[key]) != at.document:
+    if page:
+        return conversation.open_page(opening, *page)
+    at, loc = opening.at, plan.loc
+    for key in DOCUMENT_KEYS & set(loc or ()):
+        if str((loc or {})[key]) != at.document:
             raise Refused(f"retrieval.loc.{key}: this place is in another item. Use the loc that came with this one.")
-    if passage_id is None and plan.loc is None and plan.mode != "full":
+    if passage_id is None and loc is None and plan.mode != "full":
         without = None if visibility.sees_everything(caller) else (HUMAN_ONLY,)
         for terms in (plan.terms, plan.recent):
             if terms and not passage_id:
                 passage_id = best_passage(read, source, at.document_id, terms, without)
-    named = found_passages.by_id(read, passage_id) if passage_id else None
-    named = chunk_instead(read, named, plan.terms or plan.recent) if named else None
+    found = found_passages.by_id(read, passage_id) if passage_id else None
+    found = chunk_instead(read, found, plan.terms or plan.recent) if found else None
     if SOURCES[source].is_conversation:
-        return conversation.open_full(opening) if plan.mode == "full" else conversation.open_around(opening, named)
-    return text.open_full(opening) if plan.mode == "full" else text.open_around(opening, named)
-
-
-def open_page(read: Reader, caller: Caller, source: str, id: str, plan: Plan, number: int, size: int) -> GetResponse:
-    """Open a page of the messages of a conversation."""
-    opening, _ = _resolve(read, caller, source, id, plan)
-    return conversation.open_page(opening, number, size)
+        return conversation.open_full(opening) if plan.mode == "full" else conversation.open_around(opening, found)
+    return text.open_full(opening) if plan.mode == "full" else text.open_around(opening, found)
 
 
 def _resolve(read: Reader, caller: Caller, source: str, id: str, plan: Plan) -> tuple[Opening, int | None]:

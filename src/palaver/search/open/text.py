@@ -8,9 +8,18 @@ import orjson
 
 from palaver.errors import Refused
 from palaver.model.search import FoundPassage, GetResponse, Loc
-from palaver.search.open.budget import join_chunks, locate_chunks
 from palaver.search.open.conversation import TITLES
-from palaver.search.open.excerpt import BETWEEN, Excerpt, Opening, cut, number_in, parse_cursor, place_in
+from palaver.search.open.excerpt import (
+    BETWEEN,
+    Excerpt,
+    Opening,
+    cut,
+    join_chunks,
+    locate_chunks,
+    number_in,
+    parse_cursor,
+    place_in,
+)
 from palaver.search.question import any_of
 from palaver.search.snippet import match_place
 from palaver.search.sources import CUT_FIELDS, SOURCES
