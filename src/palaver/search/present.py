@@ -9,7 +9,7 @@ from urllib.parse import quote
 from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.projects import project_name, same_project
-from palaver.model.search import Beside, FoundPassage, LeanItem, ResultItem, SaidItem
+from palaver.model.search import Beside, FoundPassage, LeanItem, Loc, ResultItem, SaidItem
 from palaver.search.ask import Ask
 from palaver.search.followups import find_followups
 from palaver.search.recall.choose import LABELS, best_passage, chunk_instead
@@ -55,11 +55,7 @@ def present(read: Reader, ask: Ask, results: Results, page: Sequence[Result], le
             begins = first.text if first and not is_hidden else ""
             text = f"{at.title or ''}: {begins}" if begins and source.is_conversation else begins or at.title or ""
             snippet, place = passage_snippet(text, query, length=length), match_place(at.text, query)
-        loc = source.loc(at, place[0] if place else 0)
-        link = link_to(read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position))
-        item = source.result(at, score=one.score, snippet=snippet, loc=loc, link=link)
-        if at.source == "sessions":
-            item = replace(item, agent=shown_name(read, at))
+        item = result_item(read, at, snippet, source.loc(at, place[0] if place else 0), score=one.score)
         if found := followups.get(at.passage_id):  # an answer is shown from its beginning, a correction at the match
             answer, later = found
             item = SaidItem(
@@ -136,12 +132,14 @@ def _followup(at: FoundPassage, snippet: str) -> Beside:
     )
 
 
-def shown_name(read: Reader, at: FoundPassage) -> str | None:
-    """The name of the agent whose session it is."""
+def result_item(read: Reader, at: FoundPassage, snippet: str | None, loc: Loc, *, score: float = 1.0) -> ResultItem:
+    """A passage as a result, with an absolute link that opens it in the console. A session has the name of its
+    agent."""
+    source = SOURCES[at.source]
+    id = quote(str(source.id_of(at.document, at.native_id, at.position)), safe="")
+    link = f"{read.settings.base_url}/#/open/{at.source}/{id}"
+    item = source.result(at, score=score, snippet=snippet, loc=loc, link=link)
+    if at.source != "sessions":
+        return item
     agent = agents.find(read, at.agent_id) if at.agent_id else None
-    return agent.shown_name if agent else at.author
-
-
-def link_to(base_url: str, source: str, id: str | int) -> str:
-    """An absolute link that opens a document in the console."""
-    return f"{base_url}/#/open/{source}/{quote(str(id), safe='')}"
+    return replace(item, agent=agent.shown_name if agent else at.author)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from palaver.errors import Refused
 from palaver.model.people import Caller
 from palaver.model.search import FoundPassage, GetResponse, Loc
-from palaver.search.present import link_to, shown_name
+from palaver.search.present import result_item
 from palaver.search.question import any_of
 from palaver.search.snippet import cut_around, match_place, passage_snippet, snippet_at
 from palaver.search.sources import SOURCES
@@ -69,17 +69,9 @@ class Opening(NamedTuple):
     plan: Plan
 
     def response(self, at: FoundPassage, content: str, *, truncated: bool, **more: Any) -> GetResponse:
-        source = SOURCES[at.source]
-        meta = source.result(
-            at,
-            score=1.0,
-            snippet=content if self.plan.mode == "snippet" else None,
-            loc=self.plan.loc or source.loc(at, 0),
-            link=link_to(self.read.settings.base_url, at.source, source.id_of(at.document, at.native_id, at.position)),
-        )
-        if at.source == "sessions":
-            meta = replace(meta, agent=shown_name(self.read, at))
-        return GetResponse(meta, content, truncated=truncated, **more)
+        snippet = content if self.plan.mode == "snippet" else None
+        loc = self.plan.loc or SOURCES[at.source].loc(at, 0)
+        return GetResponse(result_item(self.read, at, snippet, loc), content, truncated=truncated, **more)
 
 
 @dataclass
