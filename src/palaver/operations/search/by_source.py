@@ -14,8 +14,9 @@ from palaver.model.search import GetResponse, SearchResponse
 from palaver.operations import library
 from palaver.operations.archive.external_database import import_if_changed
 from palaver.operations.operation import Operation, Tool, operation
+from palaver.operations.search.retrieval import open_named
 from palaver.search.ask import HIDDEN, Paged, SearchText
-from palaver.search.open import RetrievalOptions, open_document
+from palaver.search.open import RetrievalOptions
 from palaver.search.page import LEAN_PAGE, find_page
 from palaver.search.scope import must_be_on
 from palaver.search.sources import SOURCES, ParsedUri, Source, SourceFilters, parse_uri
@@ -126,26 +127,21 @@ def _described(
 
 def _get_conversation(read: Reader, caller: Caller, named: ParsedUri, request: Any) -> GetResponse:
     if named.source == "sessions":
-        must_be_on(read)
         mine = sessions.native_id(caller.acting_agent or "", named.id)
         named = named._replace(id=mine) if found_passages.resolve(read, "sessions", mine) else named
     options: RetrievalOptions | None = request.retrieval
-    names_page = request.page or request.page_size
     page = (request.page or 1, request.page_size or 50)
     if named.loc is None and options is None:
-        return open_document(read, caller, named, default="full", page=page)
-    is_page = options and options.mode == "full" and options.cursor is None and names_page
-    return open_document(read, caller, named, options, page=page if is_page else None)
+        return open_named(read, caller, named, default="full", page=page)
+    names_page = options and options.mode == "full" and options.cursor is None and (request.page or request.page_size)
+    return open_named(read, caller, named, options, page=page if names_page else None)
 
 
 def _get_item(read: Reader, caller: Caller, named: ParsedUri, request: Any) -> GetResponse:
     """A part of an item, or all the fields of a character or a prompt."""
-    if named.source not in WHOLE:
-        return open_document(read, caller, named, request.retrieval)
-    if named.source == "prompts":
-        named = named._replace(id=library.current(read, named.source, named.id).id)
-    response = open_document(read, caller, named, request.retrieval, default="full")
-    if request.retrieval is not None:
+    is_whole = named.source in WHOLE
+    response = open_named(read, caller, named, request.retrieval, default="full" if is_whole else "snippet")
+    if not is_whole or request.retrieval is not None:
         return response
     item = library.shown(read, library.current(read, named.source, named.id))
     fields = PROMPT_FIELDS if named.source == "prompts" else ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS)

@@ -40,12 +40,21 @@ def get_knowledge(read: Reader, caller: Caller, request: GetKnowledge) -> GetRes
     return open_named(read, caller, _named(request.source, request.id, request.uri), request.retrieval)
 
 
-def open_named(read: Reader, caller: Caller, named: ParsedUri, options: RetrievalOptions | None) -> GetResponse:
+def open_named(
+    read: Reader,
+    caller: Caller,
+    named: ParsedUri,
+    options: RetrievalOptions | None = None,
+    *,
+    default: Mode = "snippet",
+    page: tuple[int, int] | None = None,
+) -> GetResponse:
+    """Open what a URI names. A prompt can be named by its name too."""
     if named.source == "sessions":
         must_be_on(read)
     if named.source == "prompts":
         named = named._replace(id=library.current(read, named.source, named.id).id)
-    return open_document(read, caller, named, options)
+    return open_document(read, caller, named, options, default=default, page=page)
 
 
 def _named(source: str | None, id: int | str | None, uri: str | None) -> ParsedUri:
