@@ -36,7 +36,7 @@ from palaver.operations.bus.threads import CreateThread, create_thread
 from palaver.operations.search.bus_search import SearchMessages, search_messages
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.settings import load
-from palaver.store.engines.postgres.blocks import BLOCK, LARGE_BLOCK
+from palaver.store.engines.postgres.plan import BLOCK, LARGE_BLOCK
 from palaver.store.workspaces import Workspace
 
 STOPS = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)

@@ -12,7 +12,7 @@ from palaver.model.sessions import Turn
 from palaver.model.times import micros, now
 from palaver.operations.sessions.owners import owner_or_new
 from palaver.operations.sessions.recording import append
-from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.database import Lookup, Reader, Scope
 from palaver.store.library import documents
 from palaver.store.search import found_passages
 from palaver.text.query import Phrase
@@ -33,8 +33,8 @@ async def fill(bus: Bus, hidden: int) -> None:
 async def test_hidden_messages_do_not_push_others_out_of_a_period(bus: Bus):
     await fill(bus, hidden=30)
     today = replace(BLIND, since=micros(now()) - 3_600_000_000, until=micros(now()) + 3_600_000_000)
-    found = await bus.here.read(lambda read: read.in_period(today, 5, looked_at=4))
-    assert len(found) == 2
+    found = await bus.here.read(lambda read: read.look_up(Lookup(today, 5, order="latest", looked_at=4)))
+    assert len(found.ids) == 2
 
 
 async def test_hidden_messages_do_not_push_others_out_of_the_newest(bus: Bus, monkeypatch: pytest.MonkeyPatch):
@@ -47,7 +47,7 @@ async def test_hidden_messages_are_not_in_the_size_of_a_scope(bus: Bus):
     await fill(bus, hidden=3)
 
     def sizes(read: Reader) -> list[int]:
-        return [read.size_of(replace(BLIND, titles=True), cap) for cap in (2, 3, 4, 100)]
+        return [read.count(Lookup(replace(BLIND, titles=True), cap)) for cap in (2, 3, 4, 100)]
 
     assert await bus.here.read(sizes) == [2, 3, 3, 3]
 
@@ -59,7 +59,7 @@ async def test_the_order_of_an_agents_candidates_does_not_depend_on_hidden_messa
 
     def order(read: Reader) -> list[tuple[int, float]]:
         groups = [[Phrase(("boat",)), Phrase(("sea",))]]
-        return [(hit.passage_id, hit.score) for hit in read.promising(groups, BLIND, 10)]
+        return [(hit.passage_id, hit.score) for hit in read.look_up(Lookup(BLIND, 10, groups, order="promising")).hits]
 
     before = await bus.here.read(order)
     for _ in range(20):

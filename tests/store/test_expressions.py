@@ -120,9 +120,9 @@ class Both:
 
 
 def _keys(bus: Bus, read, query) -> set[str]:
-    from palaver.store.engines.database import Scope
+    from palaver.store.engines.database import Lookup, Scope
 
-    finding = read.find(query, Scope(("bus",), titles=False), 5_000)
+    finding = read.look_up(Lookup(Scope(("bus",), titles=False), 5_000, query=query, order="best"))
     assert not finding.has_more
     all_rows = rows(read, "SELECT id, author FROM passages WHERE position > 0")
     authors = {row["id"]: row["author"] for row in all_rows}

@@ -18,7 +18,7 @@ from palaver.model.people import Caller
 from palaver.operations.search import knowledge
 from palaver.search.match import match
 from palaver.settings import Settings
-from palaver.store.engines.database import IndexRow, Reader, Scope
+from palaver.store.engines.database import IndexRow, Lookup, Reader, Scope
 from palaver.store.engines.postgres.index_rows import MOST_PLACES, MOST_WORDS, tsvectors
 from palaver.text.query import Phrase, closer, expression, plain
 from palaver.text.tokenize import stems
@@ -110,8 +110,8 @@ async def test_words_of_a_long_text_are_found_whatever_their_endings(bus: Bus):
 
     def having(read: Reader, words: tuple[str, ...]) -> set[str]:
         groups, everywhere = [[Phrase(words)]], Scope(("bus",))
-        ids = read.having(groups, everywhere, 10)
-        assert {hit.passage_id for hit in read.recall(groups, everywhere, 10)} == set(ids)
+        ids = read.look_up(Lookup(everywhere, 10, groups)).ids
+        assert set(read.look_up(Lookup(everywhere, 10, groups, order="best")).ids) == set(ids)
         return {row[1] for row in read.rows("found_messages", ids=orjson.dumps(ids).decode())}
 
     for words, found in (
@@ -174,10 +174,8 @@ async def test_scores_are_the_same_on_both_engines(both: tuple[Bus, Bus]):
     for query in [*map(expression, QUERIES), *(closer(plain(typed)) for typed in PLAIN)]:
         answers = []
         for bus in both:
-            found = await bus.here.read(
-                partial(Reader.find, query=query, scope=Scope(("bus",), titles=False), limit=500)
-            )
-            answers.append([hit.score for hit in found.hits])
+            lookup = Lookup(Scope(("bus",), titles=False), 500, query=query, order="best")
+            answers.append((await bus.here.read(partial(Reader.look_up, what=lookup))).scores)
         assert answers[0], query
         assert answers[0] == pytest.approx(answers[1], rel=1e-9), query
 

@@ -10,9 +10,9 @@ from tests.store.bus import Bus, rows
 
 from palaver.search.match import match
 from palaver.store.engines import bm25
-from palaver.store.engines.database import Reader, Scope
-from palaver.store.engines.postgres import blocks, samples
+from palaver.store.engines.database import Found, Lookup, Reader, Scope
 from palaver.store.engines.postgres import dialect as postgres
+from palaver.store.engines.postgres import plan
 from palaver.text.query import Phrase, expression
 
 BODIES = Scope(("bus",), titles=False)
@@ -21,9 +21,9 @@ BODIES = Scope(("bus",), titles=False)
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits that a test can reach."""
-    monkeypatch.setattr(blocks, "BLOCK", 4)
-    monkeypatch.setattr(blocks, "LARGE_BLOCK", 64)
-    monkeypatch.setattr(blocks, "MOST_BLOCKS", 6)
+    monkeypatch.setattr(plan, "BLOCK", 4)
+    monkeypatch.setattr(plan, "LARGE_BLOCK", 64)
+    monkeypatch.setattr(plan, "MOST_BLOCKS", 6)
     monkeypatch.setattr(bm25, "RANKED_AT_MOST", 10)
 
 
@@ -45,7 +45,7 @@ def analyse(read: Reader) -> None:
 def lookups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many blocks each lookup of PostgreSQL looks in; 0 is all."""
     seen: list[int] = []
-    newest_first = blocks.newest_first
+    newest_first = plan.newest_first
 
     def counting(connection, look_up, *others):
         def counted(in_blocks):
@@ -54,17 +54,21 @@ def lookups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
         return newest_first(connection, counted, *others)
 
-    monkeypatch.setattr(blocks, "newest_first", counting)
+    monkeypatch.setattr(plan, "newest_first", counting)
     return seen
 
 
+def best(read: Reader, words: str, scope: Scope = BODIES, limit: int = 50) -> Found:
+    return read.look_up(Lookup(scope, limit, query=expression(words), order="best"))
+
+
 async def found(bus: Bus, words: str) -> tuple[set[int], bool]:
-    page = await bus.here.read(lambda read: read.find(expression(words), BODIES, 50))
-    return {hit.passage_id for hit in page.hits}, page.capped
+    found = await bus.here.read(partial(best, words=words))
+    return set(found.ids), found.is_capped
 
 
 async def having(bus: Bus, words: str, cap: int) -> list[int]:
-    return await bus.here.read(lambda read: read.having([[Phrase(tuple(words.split()))]], BODIES, cap))
+    return await bus.here.read(lambda read: read.look_up(Lookup(BODIES, cap, [[Phrase(tuple(words.split()))]])).ids)
 
 
 @pytest.mark.parametrize("words", ["heliotrope", "heliotr*", '"heliotrope number"', "heliotrope OR mignonette"])
@@ -110,19 +114,6 @@ async def test_few_matches_are_counted_as_not_capped(bus: Bus):
     assert await found(bus, "mignonette") == (set(ids[-9:]), False)
 
 
-async def test_enough_matches_are_enough(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    ids = await fill(bus, [f"heliotrope {n}" for n in range(100)], [f"mignonette {n}" for n in range(14)])
-    seen = lookups(monkeypatch)
-    groups = [[Phrase(("heliotrope",))]]
-    some = await bus.here.read(lambda read: read.having(groups, BODIES, 14, 3))
-    assert some == ids[:100][::-1][: len(some)]  # the newest, without gaps
-    assert 3 <= len(some) <= 14
-    if seen:  # PostgreSQL: in the newest blocks are fewer than wanted
-        assert len(some) < 14
-        assert len(seen) == 1
-    assert await bus.here.read(lambda read: read.having(groups, BODIES, 14)) == ids[86:100][::-1]
-
-
 @pytest.mark.parametrize(
     "query, matches",
     [
@@ -149,7 +140,7 @@ async def test_a_beginning_is_checked_in_the_passages_with_a_rare_word(bus: Bus)
     assert await found(bus, '"asphodel helio"*') == ({ids[80]}, False)
     assert (await found(bus, '"number 7"*'))[0] == {ids[7], *ids[70:80]}
     both = [[Phrase(("asphodel",))], [Phrase(("helio",), prefix=True)]]
-    assert await bus.here.read(lambda read: read.having(both, BODIES, 100)) == [ids[80]]
+    assert await bus.here.read(lambda read: read.look_up(Lookup(BODIES, 100, both)).ids) == [ids[80]]
 
 
 async def test_very_many_matches_are_told_also_if_enough_have_the_words_side_by_side(bus: Bus):
@@ -162,7 +153,7 @@ async def test_very_many_matches_are_told_also_if_enough_have_the_words_side_by_
     assert {hit.passage_id for hit in page.hits} <= set(ids[40:])
     assert page.capped
     timed = replace(BODIES, since=0)
-    assert (await bus.here.read(lambda read: read.find(expression("heliotrope"), timed, 3))).capped
+    assert (await bus.here.read(lambda read: best(read, "heliotrope", timed, 3))).is_capped
     few = await bus.here.read(lambda read: match(read, expression('heliotrope "mignonette 3"'), BODIES, 1))
     assert not few.capped
 
@@ -172,29 +163,12 @@ async def test_while_words_are_typed_fewer_matches_are_ranked(bus: Bus, monkeypa
     ids = await fill(bus, [f"heliotrope number {n}" for n in range(80)])
     typed = replace(BODIES, is_typed=True)
     for words in ("heliotrope", "helio*", '"heliotrope number"', '"heliotrope num"*'):
-        query = expression(words)
-        page = await bus.here.read(partial(Reader.find, query=query, scope=typed, limit=50))
-        assert {hit.passage_id for hit in page.hits} == set(ids[-6:])
-        assert (await bus.here.read(partial(Reader.find, query=query, scope=typed, limit=3))).capped
+        page = await bus.here.read(partial(best, words=words, scope=typed))
+        assert set(page.ids) == set(ids[-6:])
+        assert (await bus.here.read(partial(best, words=words, scope=typed, limit=3))).is_capped
 
 
-async def test_while_words_are_typed_some_of_the_newest_matches_are_enough(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(postgres, "ENOUGH_TYPED", 3)
-    monkeypatch.setattr(bm25, "FEW_RANKED", 13)
-    ids = await fill(bus, [f"heliotrope {n}" for n in range(100)], [f"mignonette {n}" for n in range(14)])
-    seen = lookups(monkeypatch)
-    typed = replace(BODIES, is_typed=True)
-    page = await bus.here.read(lambda read: read.find(expression("heliotrope"), typed, 50))
-    if seen:  # PostgreSQL
-        newest = sorted(hit.passage_id for hit in page.hits)
-        assert newest == ids[100 - len(newest) : 100]
-        assert 3 <= len(newest) < 14
-        assert page.capped
-        assert len(seen) == 1
-
-
-async def test_a_phrase_of_common_words_is_counted_in_some_blocks(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(samples, "SAMPLED_FROM", 16)
+async def test_a_phrase_of_common_words_is_found(bus: Bus, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(postgres, "COUNTED_AT_MOST", 20)
     monkeypatch.setattr(bm25, "RANKED_AT_MOST", 100)
     ids = await fill(bus, [f"heliotrope {'mignonette' if n % 4 else 'or mignonette'} {n}" for n in range(60)])

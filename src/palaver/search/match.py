@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from palaver.model.library import is_unique
 from palaver.model.sessions import Turn
 from palaver.store.bus import messages
 from palaver.store.bus.messages import FoundPost
-from palaver.store.engines.database import RankedPage, RankedPassage, Reader, Scope
+from palaver.store.engines.database import Lookup, RankedPassage, Reader, Scope
 from palaver.store.library.archive import FoundMessage as ArchivedMessage
 from palaver.store.library.archive import search as search_archive
 from palaver.store.sessions import sessions
@@ -23,6 +23,15 @@ BELOW = 0.99
 """The best score of a passage with joined words apart, as a share of the worst score of one with them together."""
 MOST_EQUALS = 1_000
 """Matches with the same score that are sorted by time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPage:
+    """A page of matches, best first. `capped`: only the newest matches were ranked, because there were too many."""
+
+    hits: list[RankedPassage]
+    has_more: bool
+    capped: bool
 
 
 def match_messages(read: Reader, query: Query, scope: Scope, limit: int) -> tuple[list[FoundPost], RankedPage]:
@@ -78,12 +87,17 @@ def _match_phrase_first(read: Reader, query: Query, scope: Scope, limit: int) ->
     """The best matches by bm25. Passages with all words side by side, in order, come first."""
     phrase = together(query)
     if phrase is None:
-        return read.find(query, scope, limit)
-    best = read.find(AllOf((query, phrase)), scope, limit)
+        return _best(read, query, scope, limit)
+    best = _best(read, AllOf((query, phrase)), scope, limit)
     first = [RankedPassage(hit.passage_id, hit.score + PHRASE_BONUS) for hit in best.hits]
     if best.has_more:
-        return replace(best, hits=first, capped=best.capped or read.is_capped(query, scope))
-    others = read.find(query, scope, limit + len(first))
+        return replace(best, hits=first, capped=best.capped or _best(read, query, scope, 0).capped)
+    others = _best(read, query, scope, limit + len(first))
     known = {hit.passage_id for hit in first}
     hits = first + [hit for hit in others.hits if hit.passage_id not in known]
     return RankedPage(hits[:limit], has_more=len(hits) > limit or others.has_more, capped=others.capped)
+
+
+def _best(read: Reader, query: Query, scope: Scope, limit: int) -> RankedPage:
+    found = read.look_up(Lookup(scope, limit, query=query, order="best"))
+    return RankedPage(found.hits, found.has_more, found.is_capped)

@@ -18,7 +18,7 @@ from palaver.model.sources import ALL_SOURCES, SOURCES
 from palaver.model.times import iso, micros
 from palaver.search.scope import readable_scopes
 from palaver.store.bus import agents
-from palaver.store.engines.database import FACTS, FOREVER, Reader, Scope, role_scope
+from palaver.store.engines.database import FACTS, FOREVER, Lookup, Reader, Scope, role_scope
 from palaver.store.library.documents import agent_scope, document_scope, project_scope
 from palaver.store.search import found_passages
 from palaver.store.sessions import sharing
@@ -207,7 +207,7 @@ def titles_with(read: Reader, caller: Caller, text: str, most: int) -> list[int]
         return []
     phrase = Phrase((*folded[:-1], Beginning(folded[-1])), prefix=True)
     scopes = readable_scopes(read, caller, [Scope(ALL_SOURCES, bodies=False)])
-    return [id for one in scopes for id in read.having([[phrase]], one, most)]
+    return [id for one in scopes for id in read.look_up(Lookup(one, most, [[phrase]])).ids]
 
 
 def _author(read: Reader, caller: Caller, name: str) -> tuple[str, Agent | None, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from palaver.search.recall.terms import TermSet, TermWeights
 from palaver.search.relevant_parts import relevant_parts
 from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES
-from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.database import Lookup, Reader, Scope
 from palaver.store.library.documents import PROJECT, document_scope
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate, CandidateText
@@ -165,7 +165,7 @@ def best_passage(
     tokens of passages that the caller may not read."""
     tokens = (document_scope(document_id),)
     scope = Scope((source,), titles=False, scopes=tokens, without=without or (), is_blind=without is not None)
-    found = [hit.passage_id for hit in read.recall([with_parts(terms)], scope, 2)]  # one may be the labels
+    found = read.look_up(Lookup(scope, 2, [with_parts(terms)], order="best")).ids  # one may be the labels
     places = found_passages.by_ids(read, found) if len(found) > 1 else {}
     texts = [id for id in found if id in places and places[id].field not in LABELS]
     return next(iter(texts or found), None)
@@ -176,7 +176,7 @@ def chunk_instead(read: Reader, at: FoundPassage, terms: Sequence[Phrase]) -> Fo
     if at.field != "transcript" or not terms:
         return at
     scope = Scope((at.source,), titles=False, scopes=(document_scope(at.document_id),))
-    ids = [hit.passage_id for hit in read.recall([with_parts(terms)], scope, CHUNKS)]
+    ids = read.look_up(Lookup(scope, CHUNKS, [with_parts(terms)], order="best")).ids
     chunks = [one for one in found_passages.by_ids_in_order(read, ids) if one.field == "content"]
     wanted = [term for term in terms if match_place(at.text, term)]
     return next((one for one in chunks if all(match_place(one.text, term) for term in wanted)), at)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from palaver.model.times import micros
 from palaver.search.question import Question
 from palaver.search.recall.hits import Hits
-from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.database import Lookup, Reader, Scope
 from palaver.store.search import found_passages
 
 WIDEST = timedelta(days=370)
@@ -55,6 +55,6 @@ def prefer_periods(read: Reader, question: Question, scopes: Sequence[Scope], hi
 def _passages_of(read: Reader, scope: Scope, since: int, until: int) -> list[int]:
     """The newest passages of a scope in a period. A title says nothing about the time."""
     narrowed = replace(scope, titles=False, since=max(since, scope.since), until=min(until, scope.until))
-    return (
-        read.in_period(narrowed, MOST_IN_PERIOD, LOOKED_AT) if scope.bodies and narrowed.since <= narrowed.until else []
-    )
+    if not scope.bodies or narrowed.since > narrowed.until:
+        return []
+    return read.look_up(Lookup(narrowed, MOST_IN_PERIOD, order="latest", looked_at=LOOKED_AT)).ids

@@ -15,7 +15,7 @@ from palaver.search.recall.hits import PLACED, Hits
 from palaver.search.recall.in_time import prefer_periods
 from palaver.search.recall.terms import TermSet, TermWeights, only
 from palaver.search.scope import SHARED
-from palaver.store.engines.database import SCOPE, STEM, RankedPassage, Reader, Scope
+from palaver.store.engines.database import SCOPE, STEM, Groups, Lookup, RankedPassage, Reader, Scope
 from palaver.text import tokenize
 from palaver.text.query import Phrase
 
@@ -52,7 +52,7 @@ class Limits(NamedTuple):
     related: int
     """For the words related to one term. More common words are skipped."""
     share: float
-    """Which share of the newest passages is enough, if looking for the others would take longer."""
+    """If this share of the newest passages was found, the term counts as too common."""
 
 
 KEYWORDS = Limits(12_000, 12_000, 2_000, 12_000, 3_000, 1.0)
@@ -85,10 +85,12 @@ def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> H
     if any(term.prefix for term in question.terms):
         return _whole_words_first(read, question, scopes, hits)
     phrase = question.phrase
-    together = [id for one in scopes for id in read.having([[phrase]], one, MOST_BEST)] if phrase else []
+    together = _newest(read, [[phrase]], scopes, MOST_BEST) if phrase else []
     best: list[RankedPassage] = []
     if len(together) < ENOUGH_PHRASES:
-        best = [hit for one in scopes for hit in read.promising([[term] for term in question.terms], one, MOST_BEST)]
+        for one in scopes:
+            lookup = Lookup(one, MOST_BEST, [[term] for term in question.terms], order="promising")
+            best += read.look_up(lookup).hits
         best.sort(key=lambda hit: -hit.score)
     first = tuple(dict.fromkeys((*together[:MOST_BEST], *(hit.passage_id for hit in best[:MOST_BEST]))))
     _add(hits.by_terms, first, hits.weights.everything)
@@ -98,7 +100,7 @@ def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> H
 def _whole_words_first(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
     """If very many passages have words that begin like a term: those with just this word come before others."""
     groups = [[Phrase(tuple(map(str, term.words)))] for term in question.terms]
-    whole = [id for one in scopes for id in read.having(groups, one, MOST_BEST)][:MOST_BEST]
+    whole = _newest(read, groups, scopes, MOST_BEST)[:MOST_BEST]
     _add(hits.by_terms, whole, hits.weights.everything)
     return replace(hits, best=tuple(whole))
 
@@ -143,9 +145,9 @@ class Collection:
     def size(self) -> int:
         return sum(map(len, self.by_terms.values()))
 
-    def look_up(self, groups: Sequence[Sequence[Phrase]], cap: int, enough: int | None = None) -> list[int]:
+    def look_up(self, groups: Groups, most: int) -> list[int]:
         """The newest passages with a term of each group."""
-        return [id for one in self.scopes for id in self.read.having(groups, one, cap, enough)]
+        return _newest(self.read, groups, self.scopes, most)
 
     def add(self, passage_ids: Iterable[int], terms: TermSet) -> None:
         _add(self.by_terms, passage_ids, terms)
@@ -187,7 +189,7 @@ def _look_up_newest(found: Collection, common: list[int], newest: list[int]) -> 
         return ()
     first, most = common.pop(0), found.limits.newest
     enough = ceil(found.limits.share * (most + 1))
-    newest = newest or found.look_up([[found.terms[first]]], most + 1, enough)
+    newest = newest or found.look_up([[found.terms[first]]], most + 1)
     found.add_lookup(newest[:most], only(first))
     if len(newest) >= enough:
         return (first,)
@@ -218,7 +220,7 @@ def _look_up_together(found: Collection, numbers: Sequence[int]) -> bool:
     """Add the passages with all of these terms. Are there enough of them?"""
     most = found.limits.together
     enough = ceil(found.limits.share * most)
-    some = found.look_up([[found.terms[number]] for number in numbers], most, enough)
+    some = found.look_up([[found.terms[number]] for number in numbers], most)
     found.add(some, sum(map(only, numbers)))
     return len(some) >= enough
 
@@ -241,11 +243,16 @@ def _look_up_related(found: Collection, expansion: Expansion, size: int, are_few
     return rarity
 
 
+def _newest(read: Reader, groups: Groups, scopes: Iterable[Scope], most: int) -> list[int]:
+    """The newest passages of each scope with a term of each group."""
+    return [id for one in scopes for id in read.look_up(Lookup(one, most, groups)).ids]
+
+
 def _count_terms(read: Reader, terms: Sequence[Phrase], scopes: Sequence[Scope]) -> tuple[int, list[int], list[int]]:
     """The number of passages, in how many of them each term is, and how many passages a lookup of it may find."""
     if any(one.is_blind for one in scopes):  # passages that the caller may not read must not change any count
         own = [one for one in scopes if "sessions" in one.sources]
-        size = sum(read.size_of(one, MOST_SIZED) for one in (SHARED, *own))
+        size = sum(read.count(Lookup(one, MOST_SIZED)) for one in (SHARED, *own))
         counts = [_count_in(read, term, scopes, MOST_COUNTED) for term in terms]
         return size, counts, counts[:]
     counts = _frequencies(read, terms)
@@ -294,7 +301,7 @@ def _look_up_uncommon(found: Collection, words: Sequence[Phrase], most: int) -> 
 
 
 def _count_in(read: Reader, term: Phrase, scopes: Iterable[Scope], most: int) -> int:
-    return sum(read.count([term], one, most) for one in scopes)
+    return sum(read.count(Lookup(one, most, [[term]])) for one in scopes)
 
 
 def _frequencies(read: Reader, terms: Sequence[Phrase]) -> list[int]:

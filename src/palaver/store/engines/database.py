@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import orjson
 
@@ -139,21 +139,63 @@ def role_scope(role: str) -> str:
     return "r" + "".join(tokenize.words(role))
 
 
-@dataclass(frozen=True, slots=True)
-class RankedPassage:
+class RankedPassage(NamedTuple):
     """A passage that matches, and its score. A higher score is better."""
 
     passage_id: int
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class RankedPage:
-    """A page of matches, best first. `capped`: only the newest matches were ranked, because there were too many."""
+Groups = Sequence[Sequence[Phrase]]
+"""A passage matches if it has a term of each group, with any ending."""
+Order = Literal["newest", "latest", "best", "promising"]
+"""`newest` by id, at most `most` of each id range. `latest` by time. `best` by bm25. `promising` is like `best` for
+groups, but faster: passages outside a scope may influence the order, unless it is blind. So use it to choose
+candidates, never to order results."""
 
-    hits: list[RankedPassage]
-    has_more: bool
-    capped: bool
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What is looked up in the index: the passages of a scope that have a term of each group, or that match a query.
+
+    If very many match, only the newest are ranked.
+    """
+
+    scope: Scope
+    most: int
+    """How many passages are wanted. With 0, only `Found.is_capped` is."""
+    groups: Groups = ()
+    """Without groups and query: all passages that have the tokens of the scope."""
+    query: Query | None = None
+    order: Order = "newest"
+    looked_at: int = 0
+    """In the order `latest`, only so many of the newest passages of the period are looked at, whatever their scope."""
+
+
+class Found(NamedTuple):
+    """The passages that a lookup found, in the order that it asked for."""
+
+    ids: list[int]
+    scores: Sequence[float] = ()
+    """Of each passage, if they are ranked."""
+    has_more: bool = False
+    is_capped: bool = False
+    """There are more matches of a query than are ranked. The newest were."""
+
+    @classmethod
+    def of(cls, hits: Sequence[RankedPassage], most: int, *, is_capped: bool) -> Found:
+        """The first of some hits."""
+        some = hits[:most]
+        return cls([hit.passage_id for hit in some], [hit.score for hit in some], len(hits) > most, is_capped)
+
+    @property
+    def hits(self) -> list[RankedPassage]:
+        return list(map(RankedPassage, self.ids, self.scores))
+
+    def only(self, passage_ids: Sequence[int]) -> Found:
+        """Only these of the passages."""
+        scores = dict(zip(self.ids, self.scores, strict=False))
+        return self._replace(ids=list(passage_ids), scores=[scores[id] for id in passage_ids if id in scores])
 
 
 class Dialect(Protocol):
@@ -166,23 +208,11 @@ class Dialect(Protocol):
     def sql(self, name: str) -> str:
         """The statement of this name."""
 
-    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
-        """The passages that match a query, ranked by bm25."""
+    def look_up(self, connection: Connection, what: Lookup) -> Found:
+        """The passages that match. Facts and authors of the scope are not looked at (see `Reader.look_up`)."""
 
-    def is_capped(self, connection: Connection, query: Query, scope: Scope) -> bool:
-        """Do more passages match a query than are ranked?"""
-
-    def recall(
-        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[RankedPassage]:
-        """Up to `cap` passages with a word of each group, with any ending, best first. If very many match, only the
-        newest are ranked."""
-
-    def promising(
-        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[RankedPassage]:
-        """Like `recall`, but faster. Passages outside a scope may influence the order, unless it is blind. So use this
-        to choose candidates, never to order results."""
+    def count(self, connection: Connection, what: Lookup) -> int:
+        """The number of passages that match, at most `most` of each id range. Without groups: of any time."""
 
     def size(self, connection: Connection) -> int:
         """The approximate number of passages in the index."""
@@ -190,28 +220,6 @@ class Dialect(Protocol):
     def frequencies(self, connection: Connection, tokens: Sequence[str]) -> dict[str, int]:
         """The approximate number of passages with each index token (a stem or a scope). Tokens that are left out have
         none."""
-
-    def having(
-        self,
-        connection: Connection,
-        groups: Sequence[Sequence[Phrase]],
-        scope: Scope,
-        cap: int,
-        enough: int | None = None,
-    ) -> list[int]:
-        """The newest passages with a word of each group, with any ending; at most `cap` of each id range. With
-        no groups: all passages that have the tokens of the scope. If `enough` were found and looking for more would
-        take longer, these are all."""
-
-    def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
-        """The number of passages in a scope with any of the words, with any ending; at most `cap` of each id range."""
-
-    def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
-        """The number of passages in a scope, at any time, at most `cap`."""
-
-    def in_period(self, connection: Connection, scope: Scope, most: int, looked_at: int) -> list[int]:
-        """The newest passages of a scope in its period, at most `most`. Only the newest `looked_at` passages of the
-        period are looked at, whatever their scope."""
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
         """Write or remove index rows (None removes one). Passages in `fresh` have no old row to remove."""
@@ -276,13 +284,27 @@ class Reader:
         assert row is not None, f"{name} returned no row"
         return row
 
-    def find(self, query: Query, scope: Scope, limit: int) -> RankedPage:
-        """The best matches by bm25."""
-        return self.connection.dialect.find(self.connection, query, scope, limit)
+    def look_up(self, what: Lookup) -> Found:
+        """The passages that match."""
+        found = self._look_up_once(what)
+        # What a blind caller may not read must not take the place of what it may read.
+        while what.scope.is_blind and what.order == "latest" and len(found.ids) < what.most:
+            if what.looked_at > 2 * self.size():
+                break
+            what = replace(what, looked_at=what.looked_at * 10)
+            found = self._look_up_once(what)
+        return found
 
-    def is_capped(self, query: Query, scope: Scope) -> bool:
-        """Do more passages match a query than are ranked?"""
-        return self.connection.dialect.is_capped(self.connection, query, scope)
+    def _look_up_once(self, what: Lookup) -> Found:
+        if not what.scope.needs_facts:
+            return self.connection.dialect.look_up(self.connection, what)
+        most = what.looked_at if what.order == "latest" else MOST_CHECKED
+        found = self.connection.dialect.look_up(self.connection, replace(what, most=most))
+        return found.only(self.with_facts(found.ids, what.scope, what.most))
+
+    def count(self, what: Lookup) -> int:
+        """The number of passages that match, at most `most` of each id range. Without groups: of any time."""
+        return self.connection.dialect.count(self.connection, what)
 
     def substring_candidates(self, part: str, cap: int, *, roughly: bool = False) -> list[int]:
         return self.connection.dialect.substring_candidates(self.connection, part, cap, roughly=roughly)
@@ -292,15 +314,6 @@ class Reader:
 
     def frequencies(self, tokens: Sequence[str]) -> dict[str, int]:
         return self.connection.dialect.frequencies(self.connection, tokens)
-
-    def having(
-        self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int, enough: int | None = None
-    ) -> list[int]:
-        """The newest passages with a word of each group, with any ending. Without groups: all passages that have the
-        tokens of the scope. `enough` allows fewer than `cap`, where looking for more would take longer."""
-        if not scope.needs_facts:
-            return self.connection.dialect.having(self.connection, groups, scope, cap, enough)
-        return self.with_facts(self.connection.dialect.having(self.connection, groups, scope, MOST_CHECKED), scope, cap)
 
     def with_facts(self, passage_ids: Sequence[int], scope: Scope, most: int = MOST_CHECKED) -> list[int]:
         """The first of some passages whose author and content are as the scope wants them, at most `most`."""
@@ -318,34 +331,6 @@ class Reader:
             if len(found) >= most:
                 break
         return found[:most]
-
-    def count(self, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
-        return self.connection.dialect.count(self.connection, terms, scope, cap)
-
-    def size_of(self, scope: Scope, cap: int) -> int:
-        return self.connection.dialect.size_of(self.connection, scope, cap)
-
-    def in_period(self, scope: Scope, most: int, looked_at: int) -> list[int]:
-        while True:
-            wanted = looked_at if scope.needs_facts else most
-            found = self.connection.dialect.in_period(self.connection, scope, wanted, looked_at)
-            found = self.with_facts(found, scope, most)
-            # What a blind caller may not read must not take the place of what it may read.
-            if not scope.is_blind or len(found) >= most or looked_at > 2 * self.size():
-                return found
-            looked_at *= 10
-
-    def promising(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
-        if not scope.needs_facts:
-            return self.connection.dialect.promising(self.connection, groups, scope, cap)
-        found = {
-            one.passage_id: one
-            for one in self.connection.dialect.promising(self.connection, groups, scope, MOST_CHECKED)
-        }
-        return [found[id] for id in self.with_facts(list(found), scope, cap)]
-
-    def recall(self, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int) -> list[RankedPassage]:
-        return self.connection.dialect.recall(self.connection, groups, scope, cap)
 
 
 class SearchReader(Reader):

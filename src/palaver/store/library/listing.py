@@ -13,7 +13,7 @@ import orjson
 
 from palaver.model.projects import is_called
 from palaver.model.times import instant, maybe_instant
-from palaver.store.engines.database import Reader, Row, Scope
+from palaver.store.engines.database import Lookup, Reader, Row, Scope
 from palaver.store.library.documents import substring_form
 from palaver.store.library.items import NUMBERED
 
@@ -168,7 +168,7 @@ def _in_index(read: Reader, wanted: Wanted) -> list[int] | None:
     """The documents that have the wanted index tokens. None if the index does not tell."""
     if not wanted.tokens or wanted.deleted:
         return None
-    passages = read.having([], Scope((wanted.source,), scopes=wanted.tokens), ALL)
+    passages = read.look_up(Lookup(Scope((wanted.source,), scopes=wanted.tokens), ALL)).ids
     return [id for (id,) in read.rows("documents_of_passages", ids=orjson.dumps(passages).decode())]
 
 

@@ -11,7 +11,7 @@ import orjson
 
 from palaver.model.search import FoundPassage
 from palaver.model.times import instant, maybe_instant
-from palaver.store.engines.database import Reader, Row, Scope
+from palaver.store.engines.database import Lookup, Reader, Row, Scope
 from palaver.store.engines.id_ranges import RECORDED_SOURCES, TEXT_SOURCES, id_range_of, id_ranges_of
 from palaver.store.library.documents import further_scopes, scopes_of
 
@@ -80,7 +80,7 @@ def candidate_texts(
 def newest(read: Reader, scope: Scope, cap: int) -> list[int]:
     """The newest passages of a scope, whatever their words, at most `cap`. Passages without a time are left out."""
     if scope.token_groups:
-        return read.having([], scope, cap)
+        return read.look_up(Lookup(scope, cap)).ids
     is_checked = bool(scope.without) or replace(scope, authors=()).needs_facts
     given = {"since": scope.since, "until": scope.until, "sources": _json(scope.sources), "titles": int(scope.titles)}
     looked_at = MOST_LISTED if is_checked else cap
@@ -109,7 +109,7 @@ def listed(read: Reader, scopes: Sequence[Scope], most: int) -> set[int] | None:
     for scope in scopes:
         one = replace(scope, has=(), authors=(), without=(), without_authors=(), without_facts=())
         if one.token_groups:
-            found.update(read.having([], one, most + 1))
+            found.update(read.look_up(Lookup(one, most + 1)).ids)
         elif one.is_timed:
             found.update(newest(read, one, most + 1))
         else:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import orjson
 
 from palaver.store.engines.database import SCOPE, STEM, Connection, IndexRow
-from palaver.store.engines.postgres.blocks import block_tokens
+from palaver.store.engines.postgres.plan import block_tokens
 from palaver.store.engines.postgres.substrings import numbers_and_words, numbers_by_tokens, word_row
 from palaver.text.tokenize import AT_ONCE, PLAIN_LETTER, stem
 

@@ -57,12 +57,6 @@ SELECT {number} AS number, (
         WHERE words @@ q {and_checked} LIMIT %(cap)s
     ) AS short
 ) + (SELECT count(*) FROM {long} AS long) AS passages"""
-SAMPLED = """
-SELECT (SELECT count(*) FROM passage_index
-        WHERE words @@ CAST(blocks AS tsquery) AND words @@ CAST(query AS tsquery) {and_checked})
-FROM unnest(CAST(%(queries)s AS text[]), CAST(%(blocks)s AS text[])) WITH ORDINALITY AS given (query, blocks, number),
-     (SELECT CAST(%(checked)s AS tsquery) AS checked OFFSET 0) AS asked
-ORDER BY number"""
 HAVING_SUBSTRING = "SELECT passage_id FROM passage_trigrams WHERE {conditions} LIMIT %(cap)s"
 HAS_FRAGMENT = """(trigrams && CAST(%(words{place})s AS integer[])
                     OR trigrams @> CAST(%(grams{place})s AS integer[]))"""
@@ -71,7 +65,7 @@ NONE = "SELECT passage_id FROM passage_parts WHERE false"
 COUNT_ALL = (
     ASKED
     + """
-SELECT count(*) AS passages FROM (
+SELECT count(*) AS matches FROM (
     SELECT 1 FROM (SELECT passage_id FROM passage_index, asked WHERE {matching} UNION ALL {long}) AS matched {timed}
     LIMIT %(cap)s
 ) AS found"""

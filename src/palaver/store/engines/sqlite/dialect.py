@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import apsw
@@ -16,8 +15,10 @@ from palaver.store.engines.database import (
     SCOPE,
     STEM,
     Connection,
+    Found,
+    Groups,
     IndexRow,
-    RankedPage,
+    Lookup,
     RankedPassage,
     Scope,
 )
@@ -57,46 +58,47 @@ class SqliteDialect:
     def sql(self, name: str) -> str:
         return self._statements[name]
 
-    def find(self, connection: Connection, query: Query, scope: Scope, limit: int) -> RankedPage:
-        params = self._params(scope) | {"match": match_expression(query, scope)}
-        most = self._ranked_at_most(query, scope)
+    def look_up(self, connection: Connection, what: Lookup) -> Found:
+        match what.order:
+            case "newest":
+                return Found(self._newest(connection, what))
+            case "latest":
+                return Found(self._latest(connection, what))
+            case _ if what.query is None:
+                return self._best_of_groups(connection, what)
+            case _:
+                return self._best_matches(connection, what, what.query)
+
+    def _best_matches(self, connection: Connection, what: Lookup, query: Query) -> Found:
+        match, scope = match_expression(query, what.scope), what.scope
+        most = bm25.ranked_at_most(query, scope, COUNTED_IN_PYTHON if scope.is_blind else COUNTED)
+        if not what.most:
+            return Found([], is_capped=self._count(connection, "count_matches", match, scope, most + 1) > most)
+        params = self._params(scope) | {"match": match, "newest": most + 1, "limit": what.most + 1}
         if scope.is_blind:
             # FTS5's bm25 depends on the whole table, including passages that the caller may not read.
-            rows = connection.fetch_tuples(self.sql("count_words"), params | {"newest": most + 1})
+            rows = connection.fetch_tuples(self.sql("count_words"), params)
             ranked = bm25.rank_among_matches(_match_counts(rows[:most]))
-            return RankedPage(ranked[:limit], has_more=len(ranked) > limit, capped=len(rows) > most)
-        page = {"newest": most + 1, "limit": limit + 1}
-        rows = connection.fetch_tuples(self.sql("rank_matches"), params | page)
-        hits = [RankedPassage(id, -score) for id, score, _ in rows[:limit]]
-        return RankedPage(hits, has_more=len(rows) > limit, capped=bool(rows) and rows[0][2] > most)
+            return Found.of(ranked, what.most, is_capped=len(rows) > most)
+        rows = connection.fetch_tuples(self.sql("rank_matches"), params)
+        hits = [RankedPassage(id, -score) for id, score, _ in rows]
+        return Found.of(hits, what.most, is_capped=bool(rows) and rows[0][2] > most)
 
-    def is_capped(self, connection: Connection, query: Query, scope: Scope) -> bool:
-        most = self._ranked_at_most(query, scope)
-        return self._count(connection, "count_matches", match_expression(query, scope), scope, most + 1) > most
-
-    def _ranked_at_most(self, query: Query, scope: Scope) -> int:
-        return bm25.ranked_at_most(query, scope, COUNTED_IN_PYTHON if scope.is_blind else COUNTED)
-
-    def recall(
-        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[RankedPassage]:
-        params = self._params(scope) | {"match": stems_of_each(groups, scope)}
-        rows = connection.fetch_tuples(self.sql("count_words"), params | {"newest": bm25.FEW_RANKED // len(groups)})
-        return bm25.rank_among_matches(_match_counts(rows))[:cap]
-
-    def promising(
-        self, connection: Connection, groups: Sequence[Sequence[Phrase]], scope: Scope, cap: int
-    ) -> list[RankedPassage]:
-        if scope.is_blind:
-            return self.recall(connection, groups, scope, cap)
-        params = self._params(scope) | {"match": stems_of_each(groups, scope)}
-        page = {"newest": bm25.RANKED_AT_MOST // len(groups), "limit": cap}
-        rows = connection.fetch(self.sql("rank_matches"), params | page)
-        return [RankedPassage(row["id"], -row["score"]) for row in rows]
+    def _best_of_groups(self, connection: Connection, what: Lookup) -> Found:
+        params = self._params(what.scope) | {"match": stems_of_each(what.groups, what.scope)}
+        if what.order == "promising" and not what.scope.is_blind:
+            page = {"newest": bm25.RANKED_AT_MOST // len(what.groups), "limit": what.most}
+            rows = connection.fetch(self.sql("rank_matches"), params | page)
+            return Found([row["id"] for row in rows], [-row["score"] for row in rows])
+        newest = {"newest": bm25.FEW_RANKED // len(what.groups)}
+        ranked = bm25.rank_among_matches(
+            _match_counts(connection.fetch_tuples(self.sql("count_words"), params | newest))
+        )
+        return Found.of(ranked, what.most, is_capped=False)
 
     def _params(self, scope: Scope) -> dict[str, Any]:
         """The parameters by which statements limit matches to sources and times."""
-        ranges = id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles) or [(0, -1)]
+        ranges = self._ranges(scope) or [(0, -1)]
         numbers = range_numbers(scope.sources, bodies=scope.bodies, titles=scope.titles)
         return {
             "first": ranges[0][0],
@@ -107,6 +109,9 @@ class SqliteDialect:
             "since": scope.since,
             "until": scope.until,
         }
+
+    def _ranges(self, scope: Scope) -> list[tuple[int, int]]:
+        return id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles)
 
     def size(self, connection: Connection) -> int:
         # In this block FTS5 stores the totals for bm25. The number of rows is the first value.
@@ -123,34 +128,16 @@ class SqliteDialect:
         rows = connection.fetch(self.sql("frequencies"), {"tokens": orjson.dumps(list(tokens)).decode()})
         return {row["term"]: row["doc"] for row in rows}
 
-    def having(
-        self,
-        connection: Connection,
-        groups: Sequence[Sequence[Phrase]],
-        scope: Scope,
-        cap: int,
-        enough: int | None = None,
-    ) -> list[int]:
-        params = self._params(scope) | {"match": stems_of_each(groups, scope), "cap": cap}
+    def _newest(self, connection: Connection, what: Lookup) -> list[int]:
+        params = self._params(what.scope) | {"match": stems_of_each(what.groups, what.scope), "cap": what.most}
         found: list[int] = []
-        for first, last in id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles):
+        for first, last in self._ranges(what.scope):
             rows = connection.fetch(self.sql("newest_matches"), params | {"first": first, "last": last})
             found += orjson.loads(rows[0]["ids"])
         return found
 
-    def count(self, connection: Connection, terms: Sequence[Phrase], scope: Scope, cap: int) -> int:
-        return self._count(connection, "count_matches", stems_of_each([terms], scope), scope, cap)
-
-    def size_of(self, connection: Connection, scope: Scope, cap: int) -> int:
-        scope = replace(scope, since=-FOREVER, until=FOREVER)
-        if scope.token_groups:
-            return min(cap, self._count(connection, "count_matches", _within(scope, []), scope, cap))
-        outside = " OR ".join(f"scope : {_quoted(SCOPE + token)}" for token in scope.without)
-        others = self._count(connection, "count_matches", outside, scope, FOREVER) if outside else 0
-        return min(cap, self._count(connection, "count_indexed", "", scope, cap + others) - others)
-
-    def in_period(self, connection: Connection, scope: Scope, most: int, looked_at: int) -> list[int]:
-        params = self._params(scope) | {"cap": looked_at}
+    def _latest(self, connection: Connection, what: Lookup) -> list[int]:
+        params = self._params(what.scope) | {"cap": what.looked_at}
         ids = [id for (id,) in connection.fetch_tuples(self.sql("indexed_between"), params)]
         found: list[int] = []
         for begin in range(0, len(ids), CHECKED_AT_ONCE):
@@ -160,17 +147,28 @@ class SqliteDialect:
                 given = {"match": tokens, "ids": orjson.dumps(among).decode()}
                 return {id for (id,) in connection.fetch_tuples(self.sql("matches_among"), given)}
 
-            inside = set(some).intersection(*map(having, _token_groups(scope)))
-            inside.difference_update(*(having(f"scope : {_quoted(SCOPE + token)}") for token in scope.without))
+            inside = set(some).intersection(*map(having, _token_groups(what.scope)))
+            inside.difference_update(*(having(f"scope : {_quoted(SCOPE + token)}") for token in what.scope.without))
             found += [id for id in some if id in inside]
-            if len(found) >= most:
+            if len(found) >= what.most:
                 break
-        return found[:most]
+        return found[: what.most]
+
+    def count(self, connection: Connection, what: Lookup) -> int:
+        scope, most = what.scope, what.most
+        if what.groups:
+            return self._count(connection, "count_matches", stems_of_each(what.groups, scope), scope, most)
+        scope = scope.between(None, None)
+        if scope.token_groups:
+            return min(most, self._count(connection, "count_matches", _within(scope, []), scope, most))
+        outside = " OR ".join(f"scope : {_quoted(SCOPE + token)}" for token in scope.without)
+        others = self._count(connection, "count_matches", outside, scope, FOREVER) if outside else 0
+        return min(most, self._count(connection, "count_indexed", "", scope, most + others) - others)
 
     def _count(self, connection: Connection, name: str, match: str, scope: Scope, cap: int) -> int:
         params = self._params(scope) | {"match": match, "cap": cap}
-        ranges = id_ranges_of(scope.sources, bodies=scope.bodies, titles=scope.titles)
-        counts = (connection.fetch(self.sql(name), {**params, "first": first, "last": last}) for first, last in ranges)
+        ranges = ({**params, "first": first, "last": last} for first, last in self._ranges(scope))
+        counts = (connection.fetch(self.sql(name), given) for given in ranges)
         return sum(int(rows[0]["passages"]) for rows in counts)
 
     def write_index(self, connection: Connection, rows: Mapping[int, IndexRow | None], fresh: set[int]) -> None:
@@ -255,7 +253,7 @@ def match_expression(query: Query, scope: Scope) -> str:
     return _within(scope, [f"exact : ({_print(query)})"])
 
 
-def stems_of_each(groups: Sequence[Sequence[Phrase]], scope: Scope) -> str:
+def stems_of_each(groups: Groups, scope: Scope) -> str:
     """A word of each group, with any ending, limited to the scope. Naming the column of stems would take longer, and
     only stems begin with STEM."""
     return _within(scope, [f"({' OR '.join(map(_any_ending, group))})" for group in groups])
