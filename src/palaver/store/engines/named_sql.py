@@ -1,6 +1,7 @@
 """Loads SQL statements from files, by name, and the list of migrations.
 
-Both engines share `sql/*.sql`. The files in `sql/<dialect>/` are for one engine.
+Both engines share `sql/*.sql`. The files in `sql/<dialect>/` are for one engine. A shared statement has a macro in
+braces for each thing that the engines write differently.
 """
 
 from __future__ import annotations
@@ -9,6 +10,26 @@ import re
 from functools import cache
 from importlib.resources import files
 
+_MACROS = {
+    "sqlite": {
+        r"\{ids\}": "SELECT value FROM json_each(:ids)",
+        r"\{rows\}": "json_each(CAST(:rows AS TEXT))",
+        r"\{int ([^{}]+)\}": r"\1",
+        r"\{json (\S+) (\w+)\}": r"json_extract(\1, '$.\2')",
+        r"\{indexed (\S+)\}": r"EXISTS (SELECT 1 FROM passage_index_docsize i WHERE i.id = \1)",
+        r"\{in order\}": "CROSS",
+    },
+    "postgres": {
+        r"\{ids\}": "SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb))",
+        r"\{rows\}": "json_array_elements(CAST(:rows AS json))",
+        r"\{int ([^{}]+)\}": r"CAST(\1 AS bigint)",
+        r"\{json (\S+) (\w+)\}": r"(CAST(\1 AS jsonb) ->> '\2')",
+        r"\{indexed (\S+)\}": r"EXISTS (SELECT 1 FROM passage_index i WHERE i.passage_id = \1)",
+        r"\{in order\}": "",
+    },
+}
+"""The macros are: ids in a JSON array; rows as JSON arrays, each named `value`; a number in one of these; a value
+of a JSON object; whether a passage is in the index; and a join in the order in which it is written."""
 _NAME = re.compile(r"^-- name: (\w+).*$", re.MULTILINE)
 
 
@@ -19,7 +40,10 @@ def load(dialect: str) -> dict[str, str]:
     found: dict[str, str] = {}
     places = [place for part in (folder, folder / dialect) for place in part.iterdir() if place.name.endswith(".sql")]
     for place in sorted(places, key=lambda place: place.name):
-        parts = _NAME.split(place.read_text("utf-8"))[1:]
+        text = place.read_text("utf-8")
+        for macro, meaning in _MACROS[dialect].items():
+            text = re.sub(macro, meaning, text)
+        parts = _NAME.split(text)[1:]
         own = {name: body.strip().rstrip(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
         assert own.keys().isdisjoint(found), f"{place.name} repeats the names {own.keys() & found.keys()}"
         found |= own

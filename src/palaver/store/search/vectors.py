@@ -54,7 +54,7 @@ class Counts(NamedTuple):
 def highest_ids(read: Reader) -> list[int]:
     """The highest id of each range of bodies that a source has. PostgreSQL uses the first range only."""
     ranges = [id_range_of(source) for source in SOURCES]
-    rows = read.rows("highest_passage_ids", ranges=orjson.dumps(ranges).decode())
+    rows = read.rows("highest_passage_ids", rows=orjson.dumps(ranges).decode())
     return [first - 1 if id is None else id for (id,), (first, _) in zip(rows, ranges, strict=True)]
 
 

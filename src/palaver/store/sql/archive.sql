@@ -49,3 +49,40 @@ ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
 
 -- name: conversations_of_project  imported conversations of a project
 SELECT id, data FROM documents WHERE source = 'archive' AND project = :project ORDER BY id LIMIT :limit;
+
+-- name: insert_conversations  documents of imported conversations
+INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
+SELECT {int value ->> 0}, 'archive', value ->> 1, value ->> 2, {int value ->> 3},
+       {int value ->> 4}, value ->> 5
+FROM {rows};
+
+-- name: insert_branches  texts of imported conversations that were not shown last
+INSERT INTO bodies (document_id, field, text)
+SELECT {int value ->> 0}, value ->> 1, value ->> 2 FROM {rows};
+
+-- name: known_conversations  the stored states of these conversations
+SELECT id, native_id, modified_at, data FROM documents
+WHERE source = 'archive' AND native_id IN (SELECT value FROM json_each(:ids));
+
+-- name: archive_among  the messages of these passages, newest first; a title means all messages of its conversation
+WITH hits AS (SELECT value AS id FROM ({ids}) AS given), wanted AS (
+    SELECT id FROM hits
+    UNION
+    SELECT m.id FROM hits h JOIN passages t ON t.id = h.id AND t.position = 0
+                            JOIN passages m ON m.document_id = t.document_id
+)
+SELECT p.id FROM wanted w JOIN passages p ON p.id = w.id
+WHERE p.position > 0
+  AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM json_each(:roles)))
+  AND (p.created_at BETWEEN :since AND :until OR (:any_time = 1 AND p.created_at IS NULL))
+ORDER BY p.created_at IS NULL, p.created_at DESC, p.id DESC;
+
+-- name: archive_messages  imported messages by id
+SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
+       d.data
+FROM passages p JOIN documents d ON d.id = p.document_id
+WHERE p.id IN ({ids});
+
+-- name: conversations_below  the conversations of subagents that a conversation started
+SELECT native_id, title, created_at FROM documents
+WHERE source = 'archive' AND {json data parent} = :parent ORDER BY created_at, id LIMIT 1000;

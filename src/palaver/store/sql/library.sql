@@ -124,3 +124,22 @@ SELECT document_id, min(origin) AS origin FROM origins WHERE source = :source GR
 
 -- name: body_starts  the start of each whole text of an item
 SELECT field, substr(text, 1, CAST(:length AS integer)) AS text FROM bodies WHERE document_id = :document_id;
+
+-- name: documents_of_passages  the ids of the documents that have these passages
+SELECT DISTINCT document_id FROM passages
+WHERE id IN ({ids});
+
+-- name: documents_among  a page of some documents, the latest first
+SELECT d.id, d.native_id, d.title, d.agent_id, NULL AS agent, d.created_at, d.modified_at, d.deleted_at, d.data
+FROM documents d
+WHERE d.id IN ({ids})
+ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
+
+-- name: files_of_documents  the files that documents were imported from
+SELECT document_id, min(origin) AS origin FROM origins
+WHERE document_id IN ({ids})
+GROUP BY document_id;
+
+-- name: media_types  the types of all media items
+SELECT DISTINCT {json data media_type} AS media_type FROM documents
+WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;

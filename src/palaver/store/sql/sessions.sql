@@ -93,3 +93,15 @@ SELECT value FROM workspace_settings WHERE name = :name;
 -- name: set_workspace_setting  store such a setting
 INSERT INTO workspace_settings (name, value) VALUES (:name, :value)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: session_of_agents  the first session with one of these ids
+SELECT native_id FROM documents
+WHERE source = 'sessions' AND native_id IN (SELECT value FROM json_each(:native_ids)) ORDER BY created_at, id LIMIT 1;
+
+-- name: known_turns  the passages of a document with these ids
+SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_id IN (SELECT value FROM json_each(:ids));
+
+-- name: replace_turns  change turns
+UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = {int value ->> 3}, data = value ->> 4,
+    checksum = {int value ->> 5}
+FROM {rows} WHERE passages.id = {int value ->> 0};

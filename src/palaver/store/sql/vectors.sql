@@ -52,3 +52,21 @@ SELECT coalesce(max(made_at), 0) AS made_at FROM vectors WHERE model = :model;
 
 -- name: count_vectors_up_to  the number of vectors, at most :most
 SELECT count(*) AS vectors FROM (SELECT 1 FROM vectors WHERE model = :model LIMIT :most) AS known;
+
+-- name: vectors_of  the vectors of these passages. Without the order, SQLite may read all vectors of the model.
+SELECT v.passage_id, v.vector FROM ({ids}) AS wanted {in order} JOIN vectors AS v ON v.passage_id = wanted.value
+WHERE v.model = :model;
+
+-- name: texts_to_encode  the texts of those of these passages that have no vector of this model
+SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
+LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
+WHERE p.id IN ({ids}) AND v.passage_id IS NULL AND d.deleted_at IS NULL;
+
+-- name: put_vector  does nothing if the text has changed meanwhile
+INSERT INTO vectors (passage_id, model, made_at, vector)
+SELECT id, CAST(:model AS text), CAST(:made_at AS bigint), :vector FROM passages WHERE id = :id AND text = CAST(:text AS text)
+ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
+
+-- name: highest_passage_ids  of each of these ranges of ids
+SELECT (SELECT max(id) FROM passages WHERE id BETWEEN {int r.value ->> 0} AND {int r.value ->> 1}) AS id
+FROM {rows} AS r;

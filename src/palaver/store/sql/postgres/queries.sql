@@ -3,14 +3,6 @@ INSERT INTO passages (document_id, position, native_id, field, role, author, aut
 VALUES (:document_id, :position, :native_id, :field, :role, :author, :author_id, :text, :created_at, :data, :checksum)
 RETURNING id;
 
--- name: insert_passages  many passages, with ids that were taken before
-INSERT INTO passages
-    (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data, checksum)
-SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS bigint), value ->> 3, value ->> 4,
-       value ->> 5, value ->> 6, value ->> 7, value ->> 8, CAST(value ->> 9 AS bigint), value ->> 10,
-       CAST(value ->> 11 AS integer)
-FROM json_array_elements(CAST(:rows AS json));
-
 -- name: insert_passages_by_copy
 COPY passages (id, document_id, position, native_id, field, role, author, author_id, text, created_at, data, checksum)
 FROM STDIN;
@@ -27,20 +19,6 @@ FROM (SELECT CAST(pg_get_serial_sequence('passages', 'id') AS regclass) AS seque
 SELECT CAST(json_agg(nextval(ids.sequence)) AS text) AS ids
 FROM (SELECT CAST(pg_get_serial_sequence('documents', 'id') AS regclass) AS sequence OFFSET 0) ids,
      generate_series(1, CAST(:count AS bigint));
-
--- name: insert_conversations  documents of imported conversations
-INSERT INTO documents (id, source, native_id, title, created_at, modified_at, data)
-SELECT CAST(value ->> 0 AS bigint), 'archive', value ->> 1, value ->> 2, CAST(value ->> 3 AS bigint),
-       CAST(value ->> 4 AS bigint), value ->> 5
-FROM json_array_elements(CAST(:rows AS json));
-
--- name: insert_branches  texts of imported conversations that were not shown last
-INSERT INTO bodies (document_id, field, text)
-SELECT CAST(value ->> 0 AS bigint), value ->> 1, value ->> 2 FROM json_array_elements(CAST(:rows AS json));
-
--- name: known_conversations  the stored states of these conversations
-SELECT id, native_id, modified_at, data FROM documents
-WHERE source = 'archive' AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: index_passages
 INSERT INTO passage_index (passage_id, length, words, tokens, stems)
@@ -65,44 +43,6 @@ WHERE CAST(:match AS text) = '' OR words @@ CAST(:match AS tsquery)
 ORDER BY newest.created_at DESC, newest.id DESC
 LIMIT :most;
 
--- name: passages_with_facts  those of some passages with an author and content as wanted (1), as unwanted (-1) or any (0)
-SELECT p.id FROM passages p
-WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-  AND (CAST(:authors AS text) IS NULL
-       OR lower(p.author) IN (SELECT jsonb_array_elements_text(CAST(:authors AS jsonb))))
-  AND coalesce(lower(p.author), '') NOT IN (SELECT jsonb_array_elements_text(CAST(:others AS jsonb)))
-  AND (CAST(:code AS int) = 0 OR (CAST(:code AS int) = 1) = (p.text LIKE '%```%'))
-  AND (CAST(:link AS int) = 0
-       OR (CAST(:link AS int) = 1) = (p.text ILIKE '%http://%' OR p.text ILIKE '%https://%'))
-  AND (CAST(:image AS int) = 0
-       OR (CAST(:image AS int) = 1) = (p.data LIKE '%"images":[{%' OR p.text LIKE '%![%](%'))
-  AND (CAST(:reaction AS int) = 0
-       OR (CAST(:reaction AS int) = 1) = EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = p.id))
-  AND (CAST(:table AS int) = 0 OR (CAST(:table AS int) = 1) = (
-       p.text LIKE '%|---%' OR p.text LIKE '%| ---%' OR p.text LIKE '%|:--%' OR p.text LIKE '%| :--%'));
-
--- name: newest_passages  the newest passages of some sources and a period
-SELECT p.id FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.created_at BETWEEN :since AND :until AND (CAST(:titles AS int) = 1 OR p.position > 0)
-  AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND d.deleted_at IS NULL
-ORDER BY p.created_at DESC, p.id DESC LIMIT :cap;
-
--- name: passages_of_sources  any passages of some sources
-SELECT p.id FROM documents d JOIN passages p ON p.document_id = d.id
-WHERE d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND d.deleted_at IS NULL LIMIT :cap;
-
--- name: newest_by_authors  the newest passages of some authors
-SELECT p.id FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE lower(p.author) IN (SELECT jsonb_array_elements_text(CAST(:authors AS jsonb)))
-  AND p.created_at BETWEEN :since AND :until AND (CAST(:titles AS int) = 1 OR p.position > 0)
-  AND d.source IN (SELECT jsonb_array_elements_text(CAST(:sources AS jsonb))) AND d.deleted_at IS NULL
-ORDER BY p.created_at DESC, p.id DESC LIMIT :cap;
-
--- name: timed_among  those of some passages that are from a period
-SELECT id FROM passages
-WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-  AND created_at BETWEEN :since AND :until;
-
 -- name: unindex_passages  remove rows from the search index
 WITH parts AS (DELETE FROM passage_parts WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json))))
 DELETE FROM passage_index WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json)));
@@ -113,33 +53,9 @@ WITH gone AS (
 )
 INSERT INTO passage_totals SELECT sum(passages), sum(tokens) FROM gone HAVING count(*) > 0;
 
--- name: found_messages  a page of found messages
-SELECT p.id AS passage_id, p.native_id AS message_id, d.native_id AS thread_id, d.title AS thread_topic,
-       p.author, p.position AS seq, p.created_at, p.text, p.data
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
-
--- name: found_turns  a page of found turns
-SELECT p.id AS passage_id, p.native_id, d.native_id AS document, d.agent_id, p.role, p.text, p.created_at, d.data
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
-
--- name: unindexed_passages  passages that are missing in the search index
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data, d.source
-FROM passages p JOIN documents d ON d.id = p.document_id
-LEFT JOIN passage_index i ON i.passage_id = p.id
-WHERE i.passage_id IS NULL AND d.deleted_at IS NULL
-LIMIT :limit;
-
 -- name: lock_passages  keep others from changing these passages until the commit
 SELECT id FROM passages WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
 ORDER BY id FOR UPDATE;
-
--- name: unindexed_among  those of these passages that are missing in the search index
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data, d.source
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-  AND d.deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM passage_index i WHERE i.passage_id = p.id);
 
 -- name: index_trigrams  new rows of the substring index
 INSERT INTO passage_trigrams (passage_id, trigrams, created_at)
@@ -179,26 +95,6 @@ LEFT JOIN passage_trigrams i ON i.passage_id = p.id
 WHERE p.id > :after AND d.source = 'archive' AND i.passage_id IS NULL
 ORDER BY p.id LIMIT :limit;
 
--- name: archive_among  the messages of these passages, newest first; a title means all messages of its conversation
-WITH hits AS (SELECT CAST(value AS bigint) AS id FROM jsonb_array_elements_text(CAST(:ids AS jsonb))
-), wanted AS (
-    SELECT id FROM hits
-    UNION
-    SELECT m.id FROM hits h JOIN passages t ON t.id = h.id AND t.position = 0
-                            JOIN passages m ON m.document_id = t.document_id
-)
-SELECT p.id FROM wanted w JOIN passages p ON p.id = w.id
-WHERE p.position > 0
-  AND (CAST(:roles AS text) IS NULL OR p.role IN (SELECT value FROM jsonb_array_elements_text(CAST(:roles AS jsonb))))
-  AND (p.created_at BETWEEN :since AND :until OR (:any_time = 1 AND p.created_at IS NULL))
-ORDER BY p.created_at IS NULL, p.created_at DESC, p.id DESC;
-
--- name: archive_messages  imported messages by id
-SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
-       d.data
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.id IN (SELECT CAST(value AS bigint) AS id FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
-
 -- name: archive_newest  messages with a time, newest first, after a given one
 SELECT p.id AS passage_id, p.native_id AS id, p.role, p.text, p.created_at, d.native_id AS conversation, d.title,
        d.data
@@ -233,33 +129,6 @@ LIMIT :limit;
 SELECT id, text FROM passages
 WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
--- name: session_of_agents  the first session with one of these ids
-SELECT native_id FROM documents
-WHERE source = 'sessions' AND native_id IN (SELECT jsonb_array_elements_text(CAST(:native_ids AS jsonb))) ORDER BY created_at, id LIMIT 1;
-
--- name: conversations_below  the conversations of subagents that a conversation started
-SELECT native_id, title, created_at FROM documents
-WHERE source = 'archive' AND (CAST(data AS jsonb) ->> 'parent') = :parent ORDER BY created_at, id LIMIT 1000;
-
--- name: documents_of_passages  the ids of the documents that have these passages
-SELECT DISTINCT document_id FROM passages
-WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
-
--- name: documents_among  a page of some documents, the latest first
-SELECT d.id, d.native_id, d.title, d.agent_id, NULL AS agent, d.created_at, d.modified_at, d.deleted_at, d.data
-FROM documents d
-WHERE d.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-ORDER BY d.modified_at DESC, d.id DESC LIMIT :limit OFFSET :offset;
-
--- name: files_of_documents  the files that documents were imported from
-SELECT document_id, min(origin) AS origin FROM origins
-WHERE document_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-GROUP BY document_id;
-
--- name: media_types  the types of all media items
-SELECT DISTINCT CAST(data AS jsonb) ->> 'media_type' AS media_type FROM documents
-WHERE source = 'media' AND deleted_at IS NULL ORDER BY 1;
-
 -- name: index_size  the server's estimate; a small index is counted
 SELECT CASE WHEN reltuples > 20000 THEN reltuples ELSE (
     SELECT count(*) FROM (SELECT 1 FROM passage_index LIMIT 100000) AS counted
@@ -288,16 +157,6 @@ SELECT count(*) AS passages FROM (
     SELECT 1 FROM documents d JOIN passages p ON p.document_id = d.id
     WHERE d.source = ANY(:sources) AND d.deleted_at IS NULL LIMIT :cap
 ) AS found;
-
--- name: maybe_human_only  bus messages that may be human-only
-SELECT p.id, p.document_id, p.field, p.author_id, p.role, p.text, p.created_at, p.data
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE d.source = 'bus' AND p.data ILIKE '%human%';
-
--- name: candidates  the fields of found passages that ranking needs
-SELECT p.id, p.document_id, p.position, d.source, d.native_id AS document, p.native_id, p.created_at, d.modified_at
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
 
 -- name: hits_to_count  the documents of passages whose document is one result, and the ids of recorded messages
 SELECT CASE WHEN d.source = ANY(:texts) THEN p.document_id END, CASE WHEN d.source = ANY(:recorded) THEN p.native_id END
@@ -329,42 +188,10 @@ CROSS JOIN LATERAL (
 ) AS p
 ORDER BY p.document_id, p.position;
 
--- name: title_texts  the texts of those passages that are titles
-SELECT p.id, p.text FROM passages p WHERE p.position = 0 AND p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
-
--- name: passages_with_documents  passages, each with its document
-SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,
-       p.data, d.source, d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
-       d.modified_at AS document_modified, d.version, d.data AS facts
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
-
--- name: first_passages  the first passage of each document
-SELECT DISTINCT ON (p.document_id) p.document_id, p.text, p.data, p.author, p.field FROM passages p
-WHERE p.position > 0 AND p.document_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
-ORDER BY p.document_id, p.position;
-
 -- name: storage_bytes  the size of the database
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint AS bytes
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = current_schema() AND c.relkind = 'r';
-
--- name: vectors_of  the vectors of these passages
-SELECT passage_id, vector FROM vectors WHERE model = :model AND passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
-
--- name: facts_of_passages  what decides in which scopes passages are
-SELECT p.id, d.source, p.document_id, p.field, p.author_id, p.role, p.created_at, p.data
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb))) AND d.deleted_at IS NULL;
-
--- name: highest_passage_ids  of each of these ranges of ids
-SELECT (SELECT max(id) FROM passages WHERE id BETWEEN CAST(r.value ->> 0 AS bigint) AND CAST(r.value ->> 1 AS bigint)) AS id
-FROM jsonb_array_elements(CAST(:ranges AS jsonb)) r (value);
-
--- name: texts_to_encode  the texts of those of these passages that have no vector of this model
-SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
-LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
-WHERE p.id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb))) AND v.passage_id IS NULL AND d.deleted_at IS NULL;
 
 -- name: drop_vectors  the passages are not in the index any more
 DELETE FROM vectors WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json)));
@@ -372,11 +199,6 @@ DELETE FROM vectors WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_
 -- name: mark_vectors_stale  the passages have changed; rows with an empty model are quick to find
 INSERT INTO vectors (passage_id, model, made_at, vector)
 SELECT DISTINCT CAST(value AS bigint), '', 0, CAST('' AS bytea) FROM json_array_elements_text(CAST(:ids AS json))
-ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
-
--- name: put_vector  does nothing if the text has changed meanwhile
-INSERT INTO vectors (passage_id, model, made_at, vector)
-SELECT id, CAST(:model AS text), CAST(:made_at AS bigint), CAST(:vector AS bytea) FROM passages WHERE id = :id AND text = CAST(:text AS text)
 ON CONFLICT (passage_id) DO UPDATE SET model = excluded.model, made_at = excluded.made_at, vector = excluded.vector;
 
 -- name: begin_bulk_writes  index entries wait in a longer list, so that more of them are sorted in at once
@@ -443,14 +265,6 @@ SELECT passage_id, tsvector_to_array(words) FROM passage_parts JOIN given USING 
 -- name: ids_in_substring_index  those of these passages that are in the substring index
 SELECT passage_id AS id FROM passage_trigrams
 WHERE passage_id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)));
-
--- name: known_turns  the passages of a document with these ids
-SELECT native_id, id FROM passages WHERE document_id = :document_id AND native_id IN (SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)));
-
--- name: replace_turns  change turns
-UPDATE passages SET role = value ->> 1, text = value ->> 2, created_at = CAST(value ->> 3 AS bigint), data = value ->> 4,
-    checksum = CAST(value ->> 5 AS integer)
-FROM json_array_elements(CAST(:rows AS json)) AS given (value) WHERE passages.id = CAST(value ->> 0 AS bigint);
 
 -- name: audit_protection  whether the trigger is there and active that lets the audit log only grow
 SELECT count(*) = 1 AS is_there FROM pg_trigger
