@@ -9,8 +9,7 @@ from palaver.model.times import now
 from palaver.search.expand import Expansion, expand
 from palaver.search.question import parse, terms_of
 from palaver.search.recall import lookup
-from palaver.search.recall.hits import PLACED, Hits
-from palaver.search.recall.terms import TermWeights
+from palaver.search.recall.hits import PLACED, Hits, TermWeights
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.engines.id_ranges import id_range_of
 from palaver.store.library.documents import document_scope

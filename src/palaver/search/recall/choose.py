@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from palaver.model.search import FoundPassage
 from palaver.search.question import Question
-from palaver.search.recall.hits import IN_TIME, MOST_CANDIDATES, Hits
-from palaver.search.recall.terms import TermSet, TermWeights
+from palaver.search.recall.hits import IN_TIME, MOST_CANDIDATES, Hits, TermSet, TermWeights
 from palaver.search.relevant_parts import relevant_parts
 from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES

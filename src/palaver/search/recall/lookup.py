@@ -1,21 +1,23 @@
-"""Lookup: find the passages that have terms of the question. No text is read."""
+"""Lookup: find the passages that have terms of the question, and others by their time and meaning. No text is read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import combinations
 from math import ceil, log
 from typing import NamedTuple
 
+from palaver.model.times import micros
 from palaver.search.expand import Expansion
 from palaver.search.question import Question
-from palaver.search.recall.by_meaning import add_nearest
-from palaver.search.recall.hits import PLACED, Hits
-from palaver.search.recall.in_time import prefer_periods
-from palaver.search.recall.terms import TermSet, TermWeights, only
+from palaver.search.recall.hits import PLACED, Hits, TermSet, TermWeights, only
 from palaver.search.scope import SHARED
+from palaver.search.vectors import meaning, nearest
+from palaver.search.vectors import words as word_vectors
 from palaver.store.engines.database import SCOPE, STEM, Groups, Lookup, RankedPassage, Reader, Scope
+from palaver.store.search import found_passages
 from palaver.text import tokenize
 from palaver.text.query import Phrase
 
@@ -36,6 +38,27 @@ PLACED_OF_MANY = 1_000
 """So many hits of a question are placed if there are more than MANY_HITS, and no vectors tell them apart."""
 FEW_HITS = 1_000
 """Below this number of hits, words of the theme are looked up too."""
+WIDEST = timedelta(days=370)
+"""Longer periods do not change which passages are looked at."""
+WIDEST_WITHOUT_TERMS = timedelta(days=32)
+"""Passages without any term are looked at only for periods up to this length."""
+MOST_TIMED = 2_000
+"""The best hits whose time is looked up."""
+FEW_IN_TIME = 20
+"""If fewer hits are from the period, its other passages are looked at too."""
+MOST_WITHOUT_TERMS = 100
+"""Passages of a period that are added without any term."""
+MOST_IN_PERIOD = 300
+"""Passages of a period that are collected; some of them may have terms."""
+LOOKED_AT = 3_000
+"""The newest passages of a period that are looked at for those that the caller may read."""
+NEAREST = 200
+"""The nearest passages, which become candidates."""
+LEAST_SIMILAR = 0.2
+"""Passages that are less similar are no candidates: the nearest of unrelated texts answer nothing. Of messages that
+answer a question 14 % are below, and most of these have words of it; of others in its conversations 72 %."""
+ENOUGH_KNOWN = 0.5
+"""The share of its words that the model must know. It knows English."""
 
 
 class Limits(NamedTuple):
@@ -64,8 +87,8 @@ ASKED = Limits(3_000, 1_000, 500, 1_500, 1_500, 0.25)
 def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
     """Find the passages to choose from: by their words, by the time that the question names, and by meaning."""
     question = expansion.question
-    hits = prefer_periods(read, question, scopes, _find_hits(read, expansion, scopes))
-    hits = add_nearest(read, question, scopes, hits)
+    hits = _prefer_periods(read, question, scopes, _find_hits(read, expansion, scopes))
+    hits = _add_nearest(read, question, scopes, hits)
     is_unclear = question.is_asked and hits.near is None and hits.count > MANY_HITS
     return replace(hits, placed=PLACED_OF_MANY if is_unclear else PLACED + len(hits.nearest))
 
@@ -309,3 +332,58 @@ def _frequencies(read: Reader, terms: Sequence[Phrase]) -> list[int]:
     tokens = [tuple(STEM + stem for stem in tokenize.stems(term.words)) if not term.prefix else () for term in terms]
     known = read.frequencies([token for term in tokens for token in term]) if tokens else {}
     return [min((known.get(token, 0) for token in term), default=1) for term in tokens]
+
+
+# By time
+
+
+def _prefer_periods(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
+    """Mark the hits that are from a period of the question. If there are few, add other passages of the period."""
+    periods = [one for one in question.times if one.end - one.begin <= WIDEST]
+    if not periods:
+        return hits
+    checked = hits.best_first(MOST_TIMED)
+    in_time = set[int]()
+    for one in periods:
+        in_time |= found_passages.timed_among(read, checked, micros(one.begin), micros(one.end) - 1)
+    names_only_time = question.time_terms.issuperset(question.terms)
+    if not names_only_time and not (question.is_asked and len(in_time) < FEW_IN_TIME):
+        return replace(hits, in_time=frozenset(in_time))
+    others: dict[int, None] = {}
+    for one in periods:
+        if one.end - one.begin <= WIDEST_WITHOUT_TERMS:
+            for scope in scopes:
+                others |= dict.fromkeys(_passages_of(read, scope, micros(one.begin), micros(one.end) - 1))
+    added = [id for id in others if id not in checked][:MOST_WITHOUT_TERMS]
+    if not added:
+        return replace(hits, in_time=frozenset(in_time))
+    known = hits.among(added)
+    by_terms = {**hits.by_terms, 0: hits.by_terms.get(0, set()) | (set(added) - known)}
+    return replace(hits, by_terms=by_terms, in_time=frozenset({*in_time, *added}))
+
+
+def _passages_of(read: Reader, scope: Scope, since: int, until: int) -> list[int]:
+    """The newest passages of a scope in a period. A title says nothing about the time."""
+    narrowed = replace(scope, titles=False, since=max(since, scope.since), until=min(until, scope.until))
+    if not scope.bodies or narrowed.since > narrowed.until:
+        return []
+    return read.look_up(Lookup(narrowed, MOST_IN_PERIOD, order="latest", looked_at=LOOKED_AT)).ids
+
+
+# By meaning
+
+
+def _add_nearest(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
+    """Add the passages that are nearest in meaning to a question. Keywords are found by their words only."""
+    if not question.is_asked or word_vectors.share_known(question.terms) < ENOUGH_KNOWN:
+        return hits
+    vector = meaning.question_vector(read, question.text)
+    if vector is None:
+        return hits
+    near = nearest.nearest(read, vector)
+    if near is None:
+        return replace(hits, vector=vector)
+    best = tuple(near.in_scope(read, scopes, NEAREST, LEAST_SIMILAR))
+    without_terms = set(best) - hits.among(best)
+    by_terms = {**hits.by_terms, 0: hits.by_terms.get(0, set()) | without_terms} if without_terms else hits.by_terms
+    return replace(hits, by_terms=by_terms, vector=vector, near=near, nearest=best)

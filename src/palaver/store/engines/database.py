@@ -148,7 +148,7 @@ class RankedPassage(NamedTuple):
 
 Groups = Sequence[Sequence[Phrase]]
 """A passage matches if it has a term of each group, with any ending."""
-Order = Literal["newest", "latest", "best", "promising"]
+LookupOrder = Literal["newest", "latest", "best", "promising"]
 """`newest` by id, at most `most` of each id range. `latest` by time. `best` by bm25. `promising` is like `best` for
 groups, but faster: passages outside a scope may influence the order, unless it is blind. So use it to choose
 candidates, never to order results."""
@@ -167,7 +167,7 @@ class Lookup:
     groups: Groups = ()
     """Without groups and query: all passages that have the tokens of the scope."""
     query: Query | None = None
-    order: Order = "newest"
+    order: LookupOrder = "newest"
     looked_at: int = 0
     """In the order `latest`, only so many of the newest passages of the period are looked at, whatever their scope."""
 
