@@ -20,6 +20,7 @@ from palaver.settings import Settings
 from palaver.store.bus import events
 from palaver.store.bus.feed import Listener
 from palaver.store.engines.database import Change, Reader, Scope
+from palaver.store.engines.named_sql import translated
 from palaver.store.workspaces import Workspace, open_engine
 from palaver.text.query import Query
 
@@ -155,6 +156,4 @@ async def opened(settings: Settings, name: str = "default") -> AsyncIterator[Bus
 
 def rows(read: Reader, sql: str, **params: Any) -> list[dict[str, Any]]:
     """A statement of the test's own, not one of the store's."""
-    from palaver.store.engines.postgres.statements import translated
-
-    return read.connection.fetch(translated(sql) if read.connection.dialect.name == "postgres" else sql, params)
+    return read.connection.fetch(translated(sql, read.connection.dialect.name), params)

@@ -30,6 +30,8 @@ _MACROS = {
 }
 """The macros are: ids in a JSON array; rows as JSON arrays, each named `value`; a number in one of these; a value
 of a JSON object; whether a passage is in the index; and a join in the order in which it is written."""
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_LIST = re.compile(r"\bjson_each\((:[a-z_]+)\)")
 _NAME = re.compile(r"^-- name: (\w+).*$", re.MULTILINE)
 
 
@@ -40,14 +42,22 @@ def load(dialect: str) -> dict[str, str]:
     found: dict[str, str] = {}
     places = [place for part in (folder, folder / dialect) for place in part.iterdir() if place.name.endswith(".sql")]
     for place in sorted(places, key=lambda place: place.name):
-        text = place.read_text("utf-8")
-        for macro, meaning in _MACROS[dialect].items():
-            text = re.sub(macro, meaning, text)
-        parts = _NAME.split(text)[1:]
-        own = {name: body.strip().rstrip(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
+        parts = _NAME.split(place.read_text("utf-8"))[1:]
+        bodies = (translated(body, dialect).strip().rstrip(";") for body in parts[1::2])
+        own = dict(zip(parts[::2], bodies, strict=True))
         assert own.keys().isdisjoint(found), f"{place.name} repeats the names {own.keys() & found.keys()}"
         found |= own
     return found
+
+
+def translated(sql: str, dialect: str) -> str:
+    """A statement without macros. For PostgreSQL, parameters and lists of texts are in the form that psycopg needs."""
+    for macro, meaning in _MACROS[dialect].items():
+        sql = re.sub(macro, meaning, sql)
+    if dialect == "postgres":
+        sql = _LIST.sub(r"jsonb_array_elements_text(CAST(\1 AS jsonb))", sql)
+        sql = _PARAMETER.sub(r"%(\1)s", sql.replace("%", "%%"))
+    return sql
 
 
 @cache

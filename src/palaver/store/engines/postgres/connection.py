@@ -37,8 +37,8 @@ class PostgresConnection:
         self.check()
         if sql in self._event_log_statements:
             self._before_event_log()
-        self.has_written = self.has_written or not sql.startswith("SELECT")
         cursor = self.raw.execute(sql.encode(), params)
+        self.has_written = self.has_written or not (cursor.statusmessage or "").startswith("SELECT")
         return cursor.fetchall() if cursor.description else []
 
     def fetch_tuples(self, sql: str, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -6,6 +6,7 @@ passages are enough, and `index_rows.py` writes the index.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from palaver.store.engines import bm25
+from palaver.store.engines import bm25, named_sql
 from palaver.store.engines.bm25 import MatchCounts
 from palaver.store.engines.database import (
     FOREVER,
@@ -31,7 +32,6 @@ from palaver.store.engines.database import (
 )
 from palaver.store.engines.postgres import index_rows, plan, search_sql, tsqueries
 from palaver.store.engines.postgres.plan import Expected, Statistics
-from palaver.store.engines.postgres.statements import statements
 from palaver.store.engines.postgres.substrings import lookup_of
 from palaver.text.match import is_match, needs_text
 from palaver.text.query import Nothing, Phrase, Query
@@ -51,6 +51,9 @@ FEW_WORDS_OF_FRAGMENT = 20
 MANY_PASSAGES = 10_000
 COUNTED_AGAIN_SECONDS = 60.0
 """If a source has many passages, they are counted again only after this time: it takes 30 ms for 100,000."""
+BY_COPY = "_by_copy"
+"""Suffix of the names of COPY statements."""
+_ABOUT_THE_LOG = re.compile(r"\b(?:FROM|INTO|UPDATE|JOIN) events\b")
 
 
 class Conditions(NamedTuple):
@@ -75,7 +78,14 @@ class PostgresDialect:
     newest_with_parts = "archive_newest_indexed"
 
     def __init__(self) -> None:
-        self._statements, self.event_log_statements, self.copies = statements()
+        self._statements = statements = named_sql.load("postgres")
+        self.event_log_statements = {
+            sql for name, sql in statements.items() if _ABOUT_THE_LOG.search(sql) and name != "insert_event"
+        }
+        self.copies = {
+            statements[name.removesuffix(BY_COPY)]: sql for name, sql in statements.items() if name.endswith(BY_COPY)
+        }
+        """The COPY that writes the same rows as an INSERT, by the INSERT."""
         self._last_statistics = Statistics()
         self._statistics_of: WeakKeyDictionary[Connection, Statistics] = WeakKeyDictionary()
         """A read has one state of the database, so it needs them once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from palaver.store.engines.database import Reader
 from palaver.store.engines.postgres.connection import PostgresConnection, RawConnection, readable_errors
 from palaver.store.engines.postgres.dialect import PostgresDialect
 from palaver.store.engines.postgres.shared_connections import borrowed
-from palaver.store.engines.postgres.statements import translated
 
 AnyConnection = psycopg.Connection[Any]
 
@@ -29,9 +27,8 @@ COLLATION_VERSIONS_SINCE = 150_000
 """The version of PostgreSQL that stores the version of a database's collation."""
 
 
-@cache
 def _sql(name: str) -> bytes:
-    return translated(named_sql.load("postgres")[name]).encode()
+    return named_sql.load("postgres")[name].encode()
 
 
 def connect(url: str, schema: str) -> RawConnection:
