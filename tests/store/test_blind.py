@@ -33,8 +33,8 @@ async def fill(bus: Bus, hidden: int) -> None:
 async def test_hidden_messages_do_not_push_others_out_of_a_period(bus: Bus):
     await fill(bus, hidden=30)
     today = replace(BLIND, since=micros(now()) - 3_600_000_000, until=micros(now()) + 3_600_000_000)
-    found = await bus.here.read(lambda read: read.look_up(Lookup(today, 5, order="latest", looked_at=4)))
-    assert len(found.ids) == 2
+    found = await bus.here.read(lambda read: found_passages.newest_of_period(read, today, 5, 4))
+    assert len(found) == 2
 
 
 async def test_hidden_messages_do_not_push_others_out_of_the_newest(bus: Bus, monkeypatch: pytest.MonkeyPatch):

@@ -367,7 +367,7 @@ def _passages_of(read: Reader, scope: Scope, since: int, until: int) -> list[int
     narrowed = replace(scope, titles=False, since=max(since, scope.since), until=min(until, scope.until))
     if not scope.bodies or narrowed.since > narrowed.until:
         return []
-    return read.look_up(Lookup(narrowed, MOST_IN_PERIOD, order="latest", looked_at=LOOKED_AT)).ids
+    return found_passages.newest_of_period(read, narrowed, MOST_IN_PERIOD, LOOKED_AT)
 
 
 # By meaning

@@ -148,8 +148,8 @@ class RankedPassage(NamedTuple):
 
 Groups = Sequence[Sequence[Phrase]]
 """A passage matches if it has a term of each group, with any ending."""
-LookupOrder = Literal["newest", "latest", "best", "promising"]
-"""`newest` by id, at most `most` of each id range. `latest` by time. `best` by bm25. `promising` is like `best` for
+LookupOrder = Literal["newest", "best", "promising"]
+"""`newest` by id, at most `most` of each id range. `best` by bm25. `promising` is like `best` for
 groups, but faster: passages outside a scope may influence the order, unless it is blind. So use it to choose
 candidates, never to order results."""
 
@@ -168,8 +168,6 @@ class Lookup:
     """Without groups and query: all passages that have the tokens of the scope."""
     query: Query | None = None
     order: LookupOrder = "newest"
-    looked_at: int = 0
-    """In the order `latest`, only so many of the newest passages of the period are looked at, whatever their scope."""
 
 
 class Found(NamedTuple):
@@ -286,20 +284,9 @@ class Reader:
 
     def look_up(self, what: Lookup) -> Found:
         """The passages that match."""
-        found = self._look_up_once(what)
-        # What a blind caller may not read must not take the place of what it may read.
-        while what.scope.is_blind and what.order == "latest" and len(found.ids) < what.most:
-            if what.looked_at > 2 * self.size():
-                break
-            what = replace(what, looked_at=what.looked_at * 10)
-            found = self._look_up_once(what)
-        return found
-
-    def _look_up_once(self, what: Lookup) -> Found:
         if not what.scope.needs_facts:
             return self.connection.dialect.look_up(self.connection, what)
-        most = what.looked_at if what.order == "latest" else MOST_CHECKED
-        found = self.connection.dialect.look_up(self.connection, replace(what, most=most))
+        found = self.connection.dialect.look_up(self.connection, replace(what, most=MOST_CHECKED))
         return found.only(self.with_facts(found.ids, what.scope, what.most))
 
     def count(self, what: Lookup) -> int:

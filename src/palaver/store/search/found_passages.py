@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -83,23 +83,40 @@ def newest(read: Reader, scope: Scope, cap: int) -> list[int]:
         return read.look_up(Lookup(scope, cap)).ids
     is_checked = bool(scope.without) or replace(scope, authors=()).needs_facts
     given = {"since": scope.since, "until": scope.until, "sources": _json(scope.sources), "titles": int(scope.titles)}
-    looked_at = MOST_LISTED if is_checked else cap
+    if scope.authors:
+        given["authors"] = _json(scope.authors)
+
+    def look_at(most: int) -> list[int]:
+        name = "newest_by_authors" if scope.authors else "newest_passages"
+        return [id for (id,) in read.rows(name, cap=most, **given)]
+
+    return _newest_in_scope(read, scope, cap, look_at, MOST_LISTED) if is_checked else look_at(cap)
+
+
+def newest_of_period(read: Reader, scope: Scope, most: int, looked_at: int) -> list[int]:
+    """The newest passages of a scope in its period, at most `most`. Only the newest `looked_at` passages of the period
+    are looked at, whatever their scope."""
+
+    def look_at(most: int) -> list[int]:
+        return [id for (id,) in read.rows("newest_between", since=scope.since, until=scope.until, cap=most)]
+
+    return _newest_in_scope(read, scope, most, look_at, looked_at)
+
+
+def _newest_in_scope(
+    read: Reader, scope: Scope, most: int, look_at: Callable[[int], list[int]], looked_at: int
+) -> list[int]:
+    """The first passages that are in a scope, among the newest `looked_at`. `look_at` gets the newest passages."""
     while True:
-        if scope.authors:
-            rows = read.rows("newest_by_authors", authors=_json(scope.authors), cap=looked_at, **given)
-        else:
-            rows = read.rows("newest_passages", cap=looked_at, **given)
-        ids = [id for (id,) in rows]
-        if not scope.without:
-            return read.with_facts(ids, replace(scope, authors=()), cap)
+        ids = look_at(looked_at)
         found: list[int] = []
         for begin in range(0, len(ids), LISTED_AT_ONCE):
             found += in_scopes(read, ids[begin : begin + LISTED_AT_ONCE], [scope])
-            if len(found) >= cap:
+            if len(found) >= most:
                 break
         # What a blind caller may not read must not take the place of what it may read.
-        if not scope.is_blind or len(found) >= cap or len(ids) < looked_at:
-            return found[:cap]
+        if not scope.is_blind or len(found) >= most or len(ids) < looked_at:
+            return found[:most]
         looked_at *= 10
 
 
@@ -192,8 +209,8 @@ class TitledDocument(NamedTuple):
 def documents_with_title(read: Reader, title: str, groups: str | None = None) -> list[TitledDocument]:
     """The newest documents whose title begins like this one. The case of ASCII letters does not matter. `groups`: no
     sessions but those of these groups (see `sharing.readable_groups`)."""
-    rows = read.all("documents_with_title", title=title, groups=groups, limit=MOST_TITLED)
-    return [TitledDocument(row["id"], row["source"], row["title"]) for row in rows]
+    rows = read.rows("documents_with_title", title=title, groups=groups, limit=MOST_TITLED)
+    return [TitledDocument._make(row) for row in rows]
 
 
 def title_texts(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
@@ -204,7 +221,7 @@ def title_texts(read: Reader, passage_ids: Iterable[int]) -> dict[int, str]:
 def by_ids(read: Reader, passage_ids: Iterable[int]) -> dict[int, FoundPassage]:
     """The passages with these ids, each with its document."""
     rows = read.all("passages_with_documents", ids=_json(passage_ids))
-    return {row["id"]: _found_passage(row) for row in rows}
+    return {row["passage_id"]: _found_passage(row) for row in rows}
 
 
 def by_id(read: Reader, passage_id: int) -> FoundPassage | None:
@@ -217,27 +234,14 @@ def document(read: Reader, document_id: int) -> FoundPassage:
 
 
 def _found_passage(row: Row) -> FoundPassage:
-    return FoundPassage(
-        source=row["source"],
-        document_id=row["document_id"],
-        document=row["document"],
-        title=row["title"],
-        agent_id=row["agent_id"],
-        document_created=instant(row["document_created"]),
-        document_modified=instant(row["document_modified"]),
-        version=row["version"],
-        facts=orjson.loads(row["facts"]),
-        passage_id=row["id"],
-        native_id=row["native_id"],
-        position=row["position"],
-        field=row["field"],
-        role=row["role"],
-        author=row["author"],
-        author_id=row["author_id"],
-        text=row["text"],
-        created_at=maybe_instant(row["created_at"]),
-        marks=orjson.loads(row["data"]),
-    )
+    read = {
+        "document_created": instant(row["document_created"]),
+        "document_modified": instant(row["document_modified"]),
+        "facts": orjson.loads(row["facts"]),
+        "created_at": maybe_instant(row["created_at"]),
+        "marks": orjson.loads(row["marks"]),
+    }
+    return FoundPassage(**row | read)
 
 
 def by_ids_in_order(read: Reader, passage_ids: Sequence[int]) -> list[FoundPassage]:

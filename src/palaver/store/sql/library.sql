@@ -92,8 +92,8 @@ WHERE p.native_id = :native_id AND d.source = :source AND d.deleted_at IS NULL A
 ORDER BY p.id LIMIT 1;
 
 -- name: document_without_passage  a document; its title takes the place of the passage
-SELECT 0 AS id, d.id AS document_id, 0 AS position, '' AS native_id, 'title' AS field, NULL AS role, NULL AS author,
-       NULL AS author_id, coalesce(d.title, '') AS text, d.created_at, '{}' AS data, d.source,
+SELECT 0 AS passage_id, d.id AS document_id, 0 AS position, '' AS native_id, 'title' AS field, NULL AS role, NULL AS author,
+       NULL AS author_id, coalesce(d.title, '') AS text, d.created_at, '{}' AS marks, d.source,
        d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
        d.modified_at AS document_modified, d.version, d.data AS facts
 FROM documents d WHERE d.id = :document_id;

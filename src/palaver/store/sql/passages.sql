@@ -22,6 +22,9 @@ WHERE p.id IN ({ids})
   AND (CAST(:table AS int) = 0 OR (CAST(:table AS int) = 1) = (
        p.text LIKE '%|---%' OR p.text LIKE '%| ---%' OR p.text LIKE '%|:--%' OR p.text LIKE '%| :--%'));
 
+-- name: newest_between  the newest passages of a period
+SELECT id FROM passages WHERE created_at BETWEEN :since AND :until ORDER BY created_at DESC, id DESC LIMIT :cap;
+
 -- name: newest_passages  the newest passages of some sources and a period
 SELECT p.id FROM passages p {in order} JOIN documents d ON d.id = p.document_id
 WHERE p.created_at BETWEEN :since AND :until AND (CAST(:titles AS int) = 1 OR p.position > 0)
@@ -78,8 +81,8 @@ WHERE p.id IN ({ids});
 SELECT p.id, p.text FROM passages p WHERE p.position = 0 AND p.id IN ({ids});
 
 -- name: passages_with_documents  passages, each with its document
-SELECT p.id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,
-       p.data, d.source, d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
+SELECT p.id AS passage_id, p.document_id, p.position, p.native_id, p.field, p.role, p.author, p.author_id, p.text, p.created_at,
+       p.data AS marks, d.source, d.native_id AS document, d.title, d.agent_id, d.created_at AS document_created,
        d.modified_at AS document_modified, d.version, d.data AS facts
 FROM passages p JOIN documents d ON d.id = p.document_id
 WHERE p.id IN ({ids});

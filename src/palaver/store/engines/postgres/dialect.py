@@ -103,8 +103,6 @@ class PostgresDialect:
                 return self._best_of_groups(connection, what)
             case "newest":
                 return Found(self._newest(connection, what))
-            case "latest":
-                return Found(self._latest(connection, what))
 
     def count(self, connection: Connection, what: Lookup) -> int:
         scope = what.scope if what.groups else what.scope.between(None, None)
@@ -236,12 +234,6 @@ class PostgresDialect:
             return ids
 
         return plan.newest_first(connection, newest, len, what.most, expected)
-
-    def _latest(self, connection: Connection, what: Lookup) -> list[int]:
-        conditions = tsqueries.scope_terms(what.scope)
-        params: dict[str, Any] = {"match": " & ".join([*conditions.indexed, *conditions.checked])}
-        params |= {"most": what.most, "cap": what.looked_at, "since": what.scope.since, "until": what.scope.until}
-        return [id for (id,) in connection.fetch_tuples(self.sql("matches_between"), params)]
 
     def _expected(self, connection: Connection, what: Lookup) -> Expected:
         return plan.expected_of_groups(what.groups, what.scope, self._statistics(connection))

@@ -42,8 +42,6 @@ SELECTIVE_PREFIX = 4
 """A prefix of this length matches few words."""
 FEW_ENOUGH = 20_000
 """With fewer candidates, the texts are read instead of more lookups."""
-CHECKED_AT_ONCE = 200
-"""How many passages of a period are checked at once for whether they are in a scope."""
 PADDING = "\x01\x01"
 """Appended to texts, so that their last characters begin a trigram too."""
 
@@ -62,8 +60,6 @@ class SqliteDialect:
         match what.order:
             case "newest":
                 return Found(self._newest(connection, what))
-            case "latest":
-                return Found(self._latest(connection, what))
             case _ if what.query is None:
                 return self._best_of_groups(connection, what)
             case _:
@@ -135,24 +131,6 @@ class SqliteDialect:
             rows = connection.fetch(self.sql("newest_matches"), params | {"first": first, "last": last})
             found += orjson.loads(rows[0]["ids"])
         return found
-
-    def _latest(self, connection: Connection, what: Lookup) -> list[int]:
-        params = self._params(what.scope) | {"cap": what.looked_at}
-        ids = [id for (id,) in connection.fetch_tuples(self.sql("indexed_between"), params)]
-        found: list[int] = []
-        for begin in range(0, len(ids), CHECKED_AT_ONCE):
-            some = ids[begin : begin + CHECKED_AT_ONCE]
-
-            def having(tokens: str, among: Sequence[int] = some) -> set[int]:
-                given = {"match": tokens, "ids": orjson.dumps(among).decode()}
-                return {id for (id,) in connection.fetch_tuples(self.sql("matches_among"), given)}
-
-            inside = set(some).intersection(*map(having, _token_groups(what.scope)))
-            inside.difference_update(*(having(f"scope : {_quoted(SCOPE + token)}") for token in what.scope.without))
-            found += [id for id in some if id in inside]
-            if len(found) >= what.most:
-                break
-        return found[: what.most]
 
     def count(self, connection: Connection, what: Lookup) -> int:
         scope, most = what.scope, what.most

@@ -33,16 +33,6 @@ INSERT INTO passage_parts (passage_id, part, words)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS bigint), CAST(value ->> 2 AS tsvector)
 FROM json_array_elements(CAST(:rows AS json));
 
--- name: matches_between  the passages among the newest :cap of a period that match; an empty query matches all
-WITH newest AS MATERIALIZED (
-    SELECT id, created_at FROM passages WHERE created_at BETWEEN :since AND :until
-    ORDER BY created_at DESC, id DESC LIMIT :cap
-)
-SELECT newest.id FROM newest JOIN passage_index ON passage_id = newest.id
-WHERE CAST(:match AS text) = '' OR words @@ CAST(:match AS tsquery)
-ORDER BY newest.created_at DESC, newest.id DESC
-LIMIT :most;
-
 -- name: unindex_passages  remove rows from the search index
 WITH parts AS (DELETE FROM passage_parts WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json))))
 DELETE FROM passage_index WHERE passage_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:ids AS json)));

@@ -70,21 +70,6 @@ SELECT json_group_array(id) AS ids FROM (
     LIMIT :cap
 );
 
--- name: matches_among  those of some passages that match
-SELECT rowid FROM passage_index
-WHERE passage_index MATCH :match AND rowid IN (SELECT value FROM json_each(:ids));
-
--- name: indexed_between  the passages among the newest :cap of a period that are in the index and in some id ranges
-WITH newest AS MATERIALIZED (
-    SELECT id, created_at FROM passages WHERE created_at BETWEEN :since AND :until
-    ORDER BY created_at DESC, id DESC LIMIT :cap
-)
-SELECT newest.id FROM newest
-WHERE newest.id BETWEEN :first AND :last
-  AND (:ranges IS NULL OR newest.id / :width IN (SELECT value FROM json_each(:ranges)))
-  AND EXISTS (SELECT 1 FROM passage_index_docsize i WHERE i.id = newest.id)
-ORDER BY newest.created_at DESC, newest.id DESC;
-
 -- name: count_matches  the number of matches in an id range, at most :cap
 SELECT count(*) AS passages FROM (
     SELECT 1 FROM passage_index
