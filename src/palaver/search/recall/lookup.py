@@ -112,7 +112,7 @@ def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> H
     best: list[RankedPassage] = []
     if len(together) < ENOUGH_PHRASES:
         for one in scopes:
-            lookup = Lookup(one, MOST_BEST, [[term] for term in question.terms], order="promising")
+            lookup = Lookup(one, MOST_BEST, [[term] for term in question.terms], order="best")
             best += read.look_up(lookup).hits
         best.sort(key=lambda hit: -hit.score)
     first = tuple(dict.fromkeys((*together[:MOST_BEST], *(hit.passage_id for hit in best[:MOST_BEST]))))

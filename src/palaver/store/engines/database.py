@@ -148,10 +148,9 @@ class RankedPassage(NamedTuple):
 
 Groups = Sequence[Sequence[Phrase]]
 """A passage matches if it has a term of each group, with any ending."""
-LookupOrder = Literal["newest", "best", "promising"]
-"""`newest` by id, at most `most` of each id range. `best` by bm25. `promising` is like `best` for
-groups, but faster: passages outside a scope may influence the order, unless it is blind. So use it to choose
-candidates, never to order results."""
+LookupOrder = Literal["newest", "best"]
+"""`newest` by id, at most `most` of each id range. `best` by bm25: passages outside a scope influence scores, unless
+it is blind. The engines score groups in different ways, so use this to choose candidates, never to order results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,13 +96,11 @@ class PostgresDialect:
         return self._statements[name]
 
     def look_up(self, connection: Connection, what: Lookup) -> Found:
-        match what.order:
-            case "best" if what.query is not None:
-                return self._best_matches(connection, what, what.query)
-            case "best" | "promising":  # ts_rank depends on the passage alone
-                return self._best_of_groups(connection, what)
-            case "newest":
-                return Found(self._newest(connection, what))
+        if what.order == "newest":
+            return Found(self._newest(connection, what))
+        if what.query is None:
+            return self._best_of_groups(connection, what)
+        return self._best_matches(connection, what, what.query)
 
     def count(self, connection: Connection, what: Lookup) -> int:
         scope = what.scope if what.groups else what.scope.between(None, None)
@@ -210,6 +208,7 @@ class PostgresDialect:
         return found
 
     def _best_of_groups(self, connection: Connection, what: Lookup) -> Found:
+        """The best of the newest passages by ts_rank, which depends on the passage alone."""
         wanted = [f"({tsqueries.any_stem(group)})" for group in what.groups]
         most = bm25.FEW_RANKED // len(what.groups)
         expected = self._expected(connection, what)

@@ -57,17 +57,17 @@ class SqliteDialect:
         return self._statements[name]
 
     def look_up(self, connection: Connection, what: Lookup) -> Found:
-        match what.order:
-            case "newest":
-                return Found(self._newest(connection, what))
-            case _ if what.query is None:
-                return self._best_of_groups(connection, what)
-            case _:
-                return self._best_matches(connection, what, what.query)
+        return Found(self._newest(connection, what)) if what.order == "newest" else self._best(connection, what)
 
-    def _best_matches(self, connection: Connection, what: Lookup, query: Query) -> Found:
-        match, scope = match_expression(query, what.scope), what.scope
-        most = bm25.ranked_at_most(query, scope, COUNTED_IN_PYTHON if scope.is_blind else COUNTED)
+    def _best(self, connection: Connection, what: Lookup) -> Found:
+        """The best matches by bm25."""
+        scope = what.scope
+        if what.query is not None:
+            match = match_expression(what.query, scope)
+            most = bm25.ranked_at_most(what.query, scope, COUNTED_IN_PYTHON if scope.is_blind else COUNTED)
+        else:
+            match = stems_of_each(what.groups, scope)
+            most = (bm25.FEW_RANKED if scope.is_blind else bm25.RANKED_AT_MOST) // len(what.groups)
         if not what.most:
             return Found([], is_capped=self._count(connection, "count_matches", match, scope, most + 1) > most)
         params = self._params(scope) | {"match": match, "newest": most + 1, "limit": what.most + 1}
@@ -79,18 +79,6 @@ class SqliteDialect:
         rows = connection.fetch_tuples(self.sql("rank_matches"), params)
         hits = [RankedPassage(id, -score) for id, score, _ in rows]
         return Found.of(hits, what.most, is_capped=bool(rows) and rows[0][2] > most)
-
-    def _best_of_groups(self, connection: Connection, what: Lookup) -> Found:
-        params = self._params(what.scope) | {"match": stems_of_each(what.groups, what.scope)}
-        if what.order == "promising" and not what.scope.is_blind:
-            page = {"newest": bm25.RANKED_AT_MOST // len(what.groups), "limit": what.most}
-            rows = connection.fetch(self.sql("rank_matches"), params | page)
-            return Found([row["id"] for row in rows], [-row["score"] for row in rows])
-        newest = {"newest": bm25.FEW_RANKED // len(what.groups)}
-        ranked = bm25.rank_among_matches(
-            _match_counts(connection.fetch_tuples(self.sql("count_words"), params | newest))
-        )
-        return Found.of(ranked, what.most, is_capped=False)
 
     def _params(self, scope: Scope) -> dict[str, Any]:
         """The parameters by which statements limit matches to sources and times."""
