@@ -115,6 +115,18 @@ class SqliteConnection:
             self.raw.execute(sql, {"rows": batch})
 
 
+@contextmanager
+def connected(path: Path, *, read_only: bool = True) -> Iterator[SqliteConnection]:
+    """A connection beside those of an engine. The mark of the last commit is forgotten if this may write another."""
+    own = SqliteConnection(path, SqliteDialect(), read_only=read_only)
+    try:
+        yield own
+    finally:
+        own.raw.close()
+        if not read_only:
+            commit_mark.forget(path)
+
+
 def _busy_handler() -> Callable[[int], bool]:
     """Retry often while another process writes. SQLite's own back-off waits up to 100 ms each time."""
     began = 0.0
@@ -290,8 +302,7 @@ class SqliteEngine:
     # Watching for other processes
 
     async def watch(self, woken: Callable[[], None]) -> None:
-        own = SqliteConnection(self.path, self._dialect, read_only=True)
-        try:
+        with connected(self.path) as own:
             seen = None
             while True:
                 version = own.raw.pragma("data_version")
@@ -299,8 +310,6 @@ class SqliteEngine:
                     seen = version
                     woken()
                 await asyncio.sleep(POLL_SECONDS)
-        finally:
-            own.raw.close()
 
     # Maintenance
 
@@ -325,52 +334,34 @@ class SqliteEngine:
         return [] if _wal_of(self.path).exists() else [f"the log {name}-wal was removed while it was open"]
 
     def create_missing_tables(self) -> list[str]:
-        with readable_errors():
-            own = SqliteConnection(self.path, self._dialect, read_only=False)
-            try:
-                gone = missing_tables.missing(Reader(own, self._settings), self._kind)
-                return missing_tables.create_in_sqlite(own.raw, self._kind, gone) if gone else []
-            finally:
-                own.raw.close()
+        with readable_errors(), connected(self.path, read_only=False) as own:
+            gone = missing_tables.missing(Reader(own, self._settings), self._kind)
+            return missing_tables.create_in_sqlite(own.raw, self._kind, gone) if gone else []
 
     def empty_index(self) -> None:
-        with readable_errors():
-            own = SqliteConnection(self.path, self._dialect, read_only=False)
-            try:
-                missing_tables.create_in_sqlite(own.raw, self._kind, list(missing_tables.INDEX_TABLES))
-            finally:
-                own.raw.close()
-                commit_mark.forget(self.path)
+        with readable_errors(), connected(self.path, read_only=False) as own:
+            missing_tables.create_in_sqlite(own.raw, self._kind, list(missing_tables.INDEX_TABLES))
 
     def copy_into(self, folder: Path) -> int:
         """Copy the file in one read transaction. The writer is not blocked."""
-        with readable_errors():
-            own = SqliteConnection(self.path, self._dialect, read_only=True)
-            try:
-                own.raw.execute("VACUUM INTO ?", (str(folder / "database.db"),))
-                return int(own.raw.pragma("user_version"))
-            finally:
-                own.raw.close()
+        with readable_errors(), connected(self.path) as own:
+            own.raw.execute("VACUUM INTO ?", (str(folder / "database.db"),))
+            return int(own.raw.pragma("user_version"))
 
     def wipe(self) -> None:
         """Purge the indexes of deleted data, rewrite the file, and empty the log. Writers wait meanwhile."""
-        with readable_errors():
-            own = SqliteConnection(self.path, self._dialect, read_only=False)
-            try:
-                for (name,) in own.raw.execute(self._dialect.sql("full_text_tables")).fetchall():
-                    own.raw.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
-                own.raw.execute("VACUUM")
-                until = time.monotonic() + WIPE_SECONDS
-                # The log cannot be emptied while a reader uses an old snapshot.
-                while own.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]:
-                    if time.monotonic() > until:
-                        raise Unavailable(
-                            "The file was rewritten, but a reader still uses the old log. Try again in a moment."
-                        )
-                    time.sleep(0.05)
-            finally:
-                own.raw.close()
-                commit_mark.forget(self.path)
+        with readable_errors(), connected(self.path, read_only=False) as own:
+            for (name,) in own.raw.execute(self._dialect.sql("full_text_tables")).fetchall():
+                own.raw.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
+            own.raw.execute("VACUUM")
+            until = time.monotonic() + WIPE_SECONDS
+            # The log cannot be emptied while a reader uses an old snapshot.
+            while own.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]:
+                if time.monotonic() > until:
+                    raise Unavailable(
+                        "The file was rewritten, but a reader still uses the old log. Try again in a moment."
+                    )
+                time.sleep(0.05)
 
     def close(self) -> None:
         self._searchers.shutdown(wait=True)
@@ -384,26 +375,19 @@ class SqliteEngine:
 
 def problems_of(path: Path) -> list[str]:
     """The problems that SQLite's own check finds in a file: its pages, tables, indexes and the search index."""
-    own = SqliteConnection(path, SqliteDialect(), read_only=True)
-    try:
+    with connected(path) as own:
         found = [str(row[0]) for row in own.raw.execute("PRAGMA integrity_check(20)")]
         orphans = own.raw.execute("PRAGMA foreign_key_check")
         found += [f"a row of {row[0]} belongs to nothing" for row in orphans]
-    finally:
-        own.raw.close()
     return [problem for problem in found if problem != "ok"]
 
 
 def missing_tables_in(path: Path, kind: str, settings: Settings) -> list[str]:
     """The tables and indexes that are missing in a file. Nothing is changed."""
-    with readable_errors():
-        own = SqliteConnection(path, SqliteDialect(), read_only=True)
-        try:
-            if own.raw.pragma("user_version") != named_sql.migrations("sqlite", kind)[-1][0]:
-                return []  # an older file, which is migrated when it is opened
-            return missing_tables.missing(Reader(own, settings), kind)
-        finally:
-            own.raw.close()
+    with readable_errors(), connected(path) as own:
+        if own.raw.pragma("user_version") != named_sql.migrations("sqlite", kind)[-1][0]:
+            return []  # an older file, which is migrated when it is opened
+        return missing_tables.missing(Reader(own, settings), kind)
 
 
 def has_lost_log(path: Path) -> bool:

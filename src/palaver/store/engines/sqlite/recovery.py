@@ -26,8 +26,7 @@ from palaver.model.times import micros, now
 from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.id_ranges import SOURCES, WIDTH
 from palaver.store.engines.sqlite import commit_mark
-from palaver.store.engines.sqlite.dialect import SqliteDialect
-from palaver.store.engines.sqlite.engine import SqliteConnection, problems_of, readable_errors
+from palaver.store.engines.sqlite.engine import connected, problems_of, readable_errors
 from palaver.synced_files import sync_folder
 from palaver.text.checksum import checksum_of
 
@@ -92,19 +91,14 @@ def is_index_alone(problems: list[str]) -> bool:
 def recreate_index(path: Path) -> bool:
     """Replace damaged search indexes by empty ones. Returns False if other tables are damaged too."""
     with suppress(apsw.Error, PalaverError), readable_errors():
-        own = SqliteConnection(path, SqliteDialect(), read_only=False)
-        try:
+        with connected(path, read_only=False) as own, own.raw:
             made = own.raw.execute(_sql("virtual_tables")).fetchall()
-            with own.raw:
-                for name, _ in made:
-                    own.raw.execute(f"DROP TABLE {name}")
-                for _, sql in made:
-                    own.raw.execute(str(sql))
-                missing_tables.tune_index(own.raw)
-                own.raw.execute(missing_tables.restart_substring_index())
-        finally:
-            own.raw.close()
-            commit_mark.forget(path)
+            for name, _ in made:
+                own.raw.execute(f"DROP TABLE {name}")
+            for _, sql in made:
+                own.raw.execute(str(sql))
+            missing_tables.tune_index(own.raw)
+            own.raw.execute(missing_tables.restart_substring_index())
         return not check_file(path)
     return False
 
@@ -162,8 +156,7 @@ def _pad(copy: Path) -> None:
 
 def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: RecoveryResult) -> None:
     os.close(os.open(fresh, os.O_CREAT | os.O_RDWR, 0o600))
-    new = SqliteConnection(fresh, SqliteDialect(), read_only=False)
-    try:
+    with connected(fresh, read_only=False) as new:
         new.raw.execute("PRAGMA foreign_keys = OFF")
         with new.raw:
             _make_schema(new.raw, kind, old)
@@ -177,11 +170,8 @@ def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: RecoveryR
                     new.raw.execute(_sql(name))
                 if new.raw.pragma("user_version") >= 6:
                     new.raw.execute(missing_tables.restart_substring_index())
-        new.raw.execute(
-            "PRAGMA journal_mode = DELETE"
-        ).fetchall()  # so that all data is in the one file that is renamed
-    finally:
-        new.raw.close()
+        # All data is then in the one file that is renamed.
+        new.raw.execute("PRAGMA journal_mode = DELETE").fetchall()
 
 
 def _make_schema(new: apsw.Connection, kind: str, old: apsw.Connection | None) -> None:
