@@ -98,10 +98,10 @@ class App:
         engine = await asyncio.to_thread(open_engine, self.settings, name)
         if is_lost:
             log.warning("the database of workspace %s was missing; an empty one was created", name)
-            await self._database.change(lambda change: data_losses.note_lost_workspace(change, name))
+            await self._database.change(lambda change: data_losses.note(change, data_losses.WORKSPACE, name))
         if engine.has_lost_log:
             log.warning("the write-ahead log of workspace %s was missing; its latest changes may be lost", name)
-            await self._database.change(lambda change: data_losses.note_lost_log(change, name))
+            await self._database.change(lambda change: data_losses.note(change, data_losses.LOG, name))
         if not is_listed:
             await self._database.change(lambda change: tokens.add_workspace(change, name))
         if name in self._workspaces:  # another task opened it meanwhile
@@ -283,7 +283,7 @@ class App:
             await self._database.change(lambda change: data_losses.note_lost_server_database(change, self._unlisted))
         if self._database.has_lost_log:
             log.warning("the write-ahead log of the server database was missing; its latest changes may be lost")
-            await self._database.change(lambda change: data_losses.note_lost_log(change, None))
+            await self._database.change(lambda change: data_losses.note(change, data_losses.LOG))
         if not await self._database.read(audit.is_protected):
             log.warning("the protection of the audit log against changes was missing; it was created again")
             await self._database.change(data_losses.restore_audit_protection)

@@ -236,7 +236,7 @@ async def test_an_index_that_is_made_again_has_its_settings(on_postgres: Engine,
     here = Workspace("default", open_engine(settings, "default"), settings)
     try:
         await here.change(lambda change: change.connection.run("DROP INDEX passage_index_words", {}))
-        await here.create_missing_tables()
+        await asyncio.to_thread(here.engine.create_missing_tables)
         sql = "SELECT reloptions FROM pg_class WHERE relname = 'passage_index_words'"
         rows = await here.read(lambda read: read.connection.fetch(sql, {}))
         assert rows == [{"reloptions": ["gin_pending_list_limit=256"]}]

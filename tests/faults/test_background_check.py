@@ -21,9 +21,7 @@ from tests.faults.press import Client
 from tests.faults.test_doctor import Place, fill, overwrite, pages_of, run_in_workspace
 from tests.helpers import Server, eventually, start_server, started
 
-from palaver.store.engines.sqlite import table_slices
-from palaver.store.engines.sqlite.dialect import SqliteDialect
-from palaver.store.engines.sqlite.engine import SqliteConnection
+from palaver.store.engines.sqlite import engine as engine_of_sqlite
 
 PATIENCE = 60.0
 OFTEN = "from palaver.operations.admin import background_check; background_check.LOOK_SECONDS = 0.05"
@@ -259,40 +257,14 @@ def test_the_check_can_be_switched_off(engine: Engine, tmp_path: Path):
         assert not (place.home / "checks" / "default.json").exists()
 
 
-def test_a_large_table_is_read_in_ranges_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_quick_check_leaves_out_a_table_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     place = Place(tmp_path, "")
     fill(place.home)
-    monkeypatch.setattr(table_slices, "MOST_SECONDS", 0.0)
-    monkeypatch.setattr(table_slices, "STEPS", 10)
-    monkeypatch.setattr(table_slices, "ROWS_AT_ONCE", 50)
-    slices = all_slices(place)
-    assert len(slices) > 30
-    assert not any(slices)
     overwrite(place.file, pages_of(place, "passages")[2:3])
-    assert "the table passages is damaged" in str(all_slices(place))
-
-
-def slices_of(place: Place) -> table_slices.SqliteTableSlices:
-    return table_slices.SqliteTableSlices(lambda: SqliteConnection(place.file, SqliteDialect(), read_only=True).raw)
-
-
-def all_slices(place: Place) -> list[list[str]]:
-    checking = slices_of(place)
-    try:
-        return list(iter(checking.next, None))
-    finally:
-        checking.close()
-
-
-def test_a_slice_that_runs_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    place = Place(tmp_path, "")
-    fill(place.home)
-    monkeypatch.setattr(table_slices, "STEPS", 10)
-    checking = slices_of(place)
-    assert checking.next() == []
-    checking.stop()
-    assert checking.next() is None
-    checking.close()
+    assert "the table passages is damaged" in str(engine_of_sqlite.quick_problems_of(place.file))
+    monkeypatch.setattr(engine_of_sqlite, "MOST_SECONDS_OF_A_TABLE", -1.0)
+    monkeypatch.setattr(engine_of_sqlite, "STEPS_BETWEEN_LOOKS", 10)
+    assert "passages" not in str(engine_of_sqlite.quick_problems_of(place.file))
 
 
 def test_a_setting_that_is_no_time_is_refused(tmp_path: Path):

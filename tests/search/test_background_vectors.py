@@ -323,7 +323,7 @@ async def test_a_workspace_where_nothing_is_written_is_not_read(
 
     def read(work: Callable[[Reader], object]) -> Awaitable[object]:
         reads.append(work)
-        return place.here._engine.read(work)
+        return place.here.engine.read(work)
 
     monkeypatch.setattr(place.here, "read", read)
     await embedding.go_over(place.here)

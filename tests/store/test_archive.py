@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from dataclasses import replace
@@ -236,7 +237,7 @@ async def test_after_wiping_no_word_is_known_that_no_text_has(on_postgres: Engin
     async with opened(Settings(home=tmp_path, database_url=on_postgres.fresh())) as bus:
         await put(bus, talk(said("the old secretword"), updated=1), talk(said("an ivy leaf"), id="chatgpt:2"))
         await put(bus, talk(said("the new one"), updated=2))
-        await bus.here.wipe()
+        await asyncio.to_thread(bus.here.engine.wipe)
         known = await bus.here.read(partial(rows, sql="SELECT run FROM passage_runs ORDER BY run"))
         assert [row["run"] for row in known] == ["an", "ivy", "leaf", "new", "one", "the"]
         assert await found(bus, "e ne") == ["the new one"]

@@ -338,20 +338,20 @@ async def test_searching_while_messages_go_away_never_fails(bus: Bus):
 
 async def test_writers_at_the_same_moment_share_a_commit(bus: Bus):
     thread = await bus.thread()
-    before = bus.here.engine_stats().commits
+    before = bus.here.engine.stats().commits
     answers = await together(bus.here, *(posting(thread, f"word{n}") for n in range(40)))
     assert [m.seq for m in answers] == list(range(1, 41))
-    assert bus.here.engine_stats().commits - before < 10
+    assert bus.here.engine.stats().commits - before < 10
     assert [m.id for m in await bus.messages(thread)] == [m.id for m in answers]
 
 
 async def test_who_is_refused_before_anything_was_written_does_not_cost_the_others_their_commit(bus: Bus):
     thread = await bus.thread()
     missing = replace(thread, id="nowhere")
-    before = bus.here.engine_stats().commits
+    before = bus.here.engine.stats().commits
     done = await together(bus.here, *(posting(missing if n == 2 else thread, f"word{n}") for n in range(5)))
     assert [n for n, answer in enumerate(done) if isinstance(answer, NotFound)] == [2]
-    assert bus.here.engine_stats().commits - before <= 3
+    assert bus.here.engine.stats().commits - before <= 3
     assert len(await bus.messages(thread)) == 4
 
 

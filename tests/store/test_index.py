@@ -199,9 +199,9 @@ async def test_a_long_message_is_found_as_soon_as_it_is_stored_edited_and_delete
 
 async def test_an_item_with_many_chunks_is_indexed_in_many_short_changes_and_found_when_it_is_stored(bus: Bus):
     chunks = [{"text": f"{n} " + LONG[: INDEXED_AT_ONCE // 10]} for n in range(100)]
-    before = bus.here.engine_stats().commits
+    before = bus.here.engine.stats().commits
     stored = await bus.do(media.create_media, title="a book", media_type="book", chunks=chunks)
-    assert bus.here.engine_stats().commits - before >= 10
+    assert bus.here.engine.stats().commits - before >= 10
     assert await bus.here.read(documents.is_complete)
     assert [chunk.text for chunk in stored.chunks] == [chunk["text"] for chunk in chunks]
     await bus.do(media.update_media, media_id=stored.id, chunks=chunks[:60])

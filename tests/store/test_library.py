@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -63,7 +64,7 @@ async def assert_whole(bus: Bus) -> None:
     is_complete, indexed, alive = await bus.here.read(look)
     assert is_complete
     assert indexed == alive
-    assert await bus.here.check() == []
+    assert await asyncio.to_thread(bus.here.engine.check) == []
 
 
 async def test_delete_edit_restore_search(bus: Bus):

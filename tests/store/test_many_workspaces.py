@@ -43,10 +43,10 @@ async def test_an_idle_workspace_is_closed_and_the_next_use_opens_it_again(app: 
     bus = Bus(here)
     thread = await bus.thread()
     first = await bus.post(thread, "heliotrope")
-    commits = here.engine_stats().commits
+    commits = here.engine.stats().commits
     await app.close_idle_workspaces(0)
     assert open_names(app) == {"default"}
-    assert here.engine_stats().commits == commits
+    assert here.engine.stats().commits == commits
     second = await bus.post(thread, "heliotrope")  # by an object from before
     assert open_names(app) == {"default", "team"}
     assert await bus.messages(thread) == [first, second]

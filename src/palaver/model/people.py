@@ -13,6 +13,7 @@ from palaver.model.search import SearchSessionKey
 TokenScope = Literal["read", "write", "admin"]
 Answers = Literal["full", "plain", "compact"]
 """The form of answers: all that is known, as REST gives it; the fields of the specifications; or few tokens."""
+TokenKind = Literal["human", "agent"]
 ALL_SCOPES: frozenset[TokenScope] = frozenset({"read", "write", "admin"})
 
 PROGRAM_TITLES = {

@@ -30,12 +30,9 @@ from palaver.store.engines.database import (
     INDEXED_AT_ONCE,
     Change,
     Engine,
-    EngineStats,
-    PrepareText,
     PutOff,
     Reader,
     SearchReader,
-    TableSlices,
 )
 from palaver.store.library import documents
 from palaver.store.search.caller_turns import CallerTurns
@@ -59,7 +56,7 @@ class Workspace:
         self.name = name
         self.settings = settings
         self.keyring = keyring  # None for a workspace that is opened without a server
-        self._engine = engine
+        self.engine = engine
         self._feed = Feed(engine)
         self.done: Counter[tuple[str, str, str]] = Counter()
         """Counts since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
@@ -94,12 +91,12 @@ class Workspace:
 
     async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
         """Run work on a consistent snapshot, for at most so many seconds if a caller waits for it."""
-        return await self._engine.read(work, seconds)
+        return await self.engine.read(work, seconds)
 
     async def search(self, caller: Caller, work: Callable[[SearchReader], T]) -> T:
         """Run a search on a consistent snapshot, within the time limit. Searches of one caller take turns."""
         async with self._turns.of(caller.counted_as):
-            return await self._engine.search(work, self.settings.search_timeout)
+            return await self.engine.search(work, self.settings.search_timeout)
 
     async def change(self, work: Callable[[Change], T]) -> T:
         """Run work in one transaction. When this returns, it is on disk and its events are being sent.
@@ -115,7 +112,7 @@ class Workspace:
             put_off.update(change.put_off)
             return result
 
-        result = await self._engine.change(with_little_indexing)
+        result = await self.engine.change(with_little_indexing)
         if put_off:
             await asyncio.shield(self._keep(self._index(put_off)))
         return result
@@ -129,24 +126,14 @@ class Workspace:
                     sizes = accumulate(put_off[id].size for id in left)
                     count = max(1, sum(1 for _ in takewhile(lambda size: size <= INDEXED_AT_ONCE, sizes)))
                     some, left = left[:count], left[count:]
-                    made = await self._engine.read(partial(documents.unindexed, passage_ids=some))
-                    await self._engine.change(partial(documents.index_put_off, made=made, put_off=put_off))
+                    made = await self.engine.read(partial(documents.unindexed, passage_ids=some))
+                    await self.engine.change(partial(documents.index_put_off, made=made, put_off=put_off))
         except PalaverError:
             self.index_check_due = 0.0
 
     async def change_beside(self, work: Callable[[Change], T]) -> T:
         """Run long work in one transaction. Where the engine can, other changes do not wait for it."""
-        return await self._engine.change_beside(work)
-
-    @property
-    def prepare_text(self) -> PrepareText | None:
-        """Does a part of the work of indexing a text before it is written, in any process."""
-        return self._engine.prepare_text
-
-    @property
-    def long_changes_at_once(self) -> int:
-        """How many long changes are worth running at the same time."""
-        return self._engine.long_changes_at_once
+        return await self.engine.change_beside(work)
 
     def note_read(self, reader: str, thread_id: str, seq: int) -> None:
         """Remember that somebody has read a thread up to this message. It is stored a moment later."""
@@ -234,20 +221,9 @@ class Workspace:
     def listeners(self) -> int:
         return self._feed.listening
 
-    def engine_stats(self) -> EngineStats:
-        return self._engine.stats()
-
     def dismiss_listeners(self) -> None:
         """End all listeners, because the server is closing."""
         self._feed.close()
-
-    async def check(self) -> list[str]:
-        """The problems that the engine finds in the data."""
-        return await asyncio.to_thread(self._engine.check)
-
-    def table_slices(self) -> TableSlices:
-        """Check the tables in slices, while they are in use."""
-        return self._engine.table_slices()
 
     def keep_discarded(self, sessions: list[tuple[Owner, str, list[Turn]]]) -> None:
         """Write turns that are about to leave the index into the `discarded` folder, as transcripts."""
@@ -256,28 +232,8 @@ class Workspace:
         for owner, session_id, turns in sessions:
             discarded.append(owner, session_id, turns)
 
-    def lost_files(self) -> list[str]:
-        """Problems with database files that were removed while they are open."""
-        return self._engine.lost_files()
-
-    async def create_missing_tables(self) -> list[str]:
-        """Create missing tables and indexes of derived data, empty. Returns their names."""
-        return await asyncio.to_thread(self._engine.create_missing_tables)
-
-    async def empty_index(self) -> None:
-        """Empty the search index. It is filled again from the texts."""
-        await asyncio.to_thread(self._engine.empty_index)
-
-    def copy_into(self, folder: Path) -> int:
-        """Write a consistent copy of the tables into a folder. Returns its schema version."""
-        return self._engine.copy_into(folder)
-
-    async def wipe(self) -> None:
-        """Rewrite all files, so that deleted data is in none of them."""
-        await asyncio.to_thread(self._engine.wipe)
-
     def close(self) -> None:
-        self._engine.close()
+        self.engine.close()
 
 
 def check_name(name: str) -> str:

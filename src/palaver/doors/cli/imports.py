@@ -52,7 +52,7 @@ def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...])
     async def work() -> Summary:
         async with open_workspace(target) as (_, here):
             is_beside_server = running_server(here.settings) is not None
-            if here.long_changes_at_once > 1:  # nobody waits for a lock that this process holds
+            if here.engine.long_changes_at_once > 1:  # nobody waits for a lock that this process holds
                 lower_priority()
             with _progress() as progress:
                 return await import_paths(

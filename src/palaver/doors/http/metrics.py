@@ -13,8 +13,9 @@ from palaver import __version__
 from palaver.doors.authentication import Requester
 from palaver.doors.http.rest import reports_errors
 from palaver.model.requests import NoArguments
-from palaver.operations.admin.background_check import ALL_PARTS, WORKSPACE_PARTS
+from palaver.operations.admin.background_check import PARTS, SERVER_PARTS
 from palaver.operations.bus.connect import get_status
+from palaver.store.workspaces import Workspace
 
 
 @reports_errors
@@ -22,7 +23,7 @@ async def metrics(request: Request) -> Response:
     requester: Requester = request.scope["palaver.requester"]
     here = requester.workspace
     status = await get_status.perform(here, requester.caller, NoArguments())
-    done, engine = dict(here.done), here.engine_stats()
+    done, engine = dict(here.done), here.engine.stats()
     searches = sum(count for (_, name, _), count in done.items() if name.startswith("search_"))
     model = status.model
     lines = [
@@ -34,7 +35,7 @@ async def metrics(request: Request) -> Response:
         *_metric("palaver_agents_online", "gauge", status.agents_online),
         *(_metric("palaver_vectors", "gauge", model.done) if model else ()),
         *(_metric("palaver_vectors_missing", "gauge", model.passages - model.done) if model else ()),
-        *_check_metrics(requester),
+        *_check_metrics(here),
         *_metric("palaver_events_total", "counter", status.last_event_id),
         "# TYPE palaver_requests_total counter",
         *(
@@ -59,22 +60,17 @@ async def metrics(request: Request) -> Response:
     return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
 
-def _check_metrics(requester: Requester) -> Iterator[str]:
-    """The background check: its findings by part, how far it is, and when it last completed a round."""
-    here = requester.workspace
-    state, status = here.check_state, here.check_state.status
+def _check_metrics(here: Workspace) -> Iterator[str]:
+    """The background check: its findings by part, whether it runs, and when it last completed a round."""
+    status = here.check_state.status
     counts = Counter(one.part for one in status.findings)
-    parts = ALL_PARTS if here.is_default else WORKSPACE_PARTS
     yield "# TYPE palaver_check_findings gauge"
-    yield from (f'palaver_check_findings{{part="{part}"}} {counts[part]}' for part in parts)
+    for part in PARTS:
+        if here.is_default or part not in SERVER_PARTS:
+            yield f'palaver_check_findings{{part="{part}"}} {counts[part]}'
     last = status.last_round_at.timestamp() if status.last_round_at else 0
     yield from _metric("palaver_check_last_round_timestamp_seconds", "gauge", f"{last:.0f}")
-    is_active = status.state in ("checking", "paused")
-    yield from _metric("palaver_check_running", "gauge", int(is_active))
-    done = status.parts_done / status.parts if is_active and status.parts else 1 if last else 0
-    yield from _metric("palaver_check_progress_ratio", "gauge", f"{done:.2f}")
-    yield from _metric("palaver_check_slices_total", "counter", state.slices)
-    yield from _metric("palaver_check_seconds_total", "counter", f"{state.seconds:.3f}")
+    yield from _metric("palaver_check_running", "gauge", int(status.state in ("checking", "paused")))
 
 
 def _metric(name: str, kind: str, value: object) -> tuple[str, str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Literal
 
 from palaver.errors import Damaged, Timeout, Unavailable
 from palaver.model.admin.audit import TERMINAL
-from palaver.model.people import Token, TokenScope
-from palaver.operations.admin.tokens import known_agent, take_name_of_person
+from palaver.model.people import Token, TokenKind, TokenScope
+from palaver.operations.admin.tokens import issue
 from palaver.store.admin import audit, logins, oauth, tokens
 from palaver.store.admin.active_logins import ActiveLogins
 from palaver.store.admin.audit import AuditLog
@@ -61,20 +60,13 @@ class Access:
     async def create_token(
         self,
         workspace: str,
-        kind: Literal["human", "agent"],
+        kind: TokenKind,
         name: str,
         scopes: list[TokenScope],
         expires_in: timedelta | None = None,
-        by: str = TERMINAL,
     ) -> tuple[Token, str]:
         """Create a token for a person or an agent. An unknown agent is registered."""
-        here = await self._open(workspace)
-        agent_id = None
-        if kind == "agent":
-            agent_id, name = await here.change(lambda change: known_agent(change, name))
-        else:
-            await here.change(lambda change: take_name_of_person(change, name))
-        return await self.keyring(workspace).create(kind, name, agent_id, scopes, expires_in, by)
+        return await issue(await self._open(workspace), kind, name, scopes, expires_in, TERMINAL)
 
     async def revoke_token(self, given: str, by: str = TERMINAL) -> str:
         """Revoke the token with this id or secret, and return its id."""

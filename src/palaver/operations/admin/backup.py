@@ -20,7 +20,7 @@ async def back_up(
     """Copy all databases and files into `to`. Servers can keep working meanwhile."""
     with backup.write_backup(to, engine_name(settings), __version__) as copy:
         databases = {"house": trail.engine.copy_into}
-        databases |= {f"workspaces/{here.name}": here.copy_into for here in workspaces}
+        databases |= {f"workspaces/{here.name}": here.engine.copy_into for here in workspaces}
         for name, copy_into in databases.items():
             with tempfile.TemporaryDirectory(prefix=".backup-", dir=to.parent) as folder:
                 number = await asyncio.to_thread(copy_into, Path(folder))

@@ -128,7 +128,7 @@ async def forget(workspace: Workspace, caller: Caller, request: Forget) -> Forge
     await workspace.change(store.scrub_marks)
     await workspace.change(search_sessions.forget_all)
     await asyncio.to_thread(_forget_in_other_files, workspace, wanted, owners)
-    await workspace.wipe()
+    await asyncio.to_thread(workspace.engine.wipe)
     if workspace.keyring:
         facts: dict[str, str | int] = {kind.replace(" ", "_"): count for kind, count in counts.items()}
         await workspace.keyring.note("deletion", signature(caller), "forget", facts)

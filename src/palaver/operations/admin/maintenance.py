@@ -140,7 +140,7 @@ async def complete_index(here: Workspace, *, is_opening: bool = False) -> bool:
     Reading every passage takes seconds for a million. Opening a workspace therefore only looks at a few.
     """
     try:
-        if not is_opening and (made := await here.create_missing_tables()):
+        if not is_opening and (made := await asyncio.to_thread(here.engine.create_missing_tables)):
             log.warning("rebuilding missing search tables of workspace %s: %s", here.name, ", ".join(made))
 
         def look(read: Reader) -> tuple[bool, bool]:
@@ -154,7 +154,7 @@ async def complete_index(here: Workspace, *, is_opening: bool = False) -> bool:
                 added += more
             if added and here.is_index_filled:  # it was complete before: somebody else removed rows
                 said = "1 passage was" if added == 1 else f"{added:,} passages were"
-                here.check_state.report("search index", f"{said} missing in the search index", MENDED)
+                here.check_state.report("search index", {f"{said} missing in the search index": MENDED})
         if not is_opening and not here.is_importing():
             await here.change(lambda change: change.connection.dialect.tidy(change.connection))
         if not has_marks:

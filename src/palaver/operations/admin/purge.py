@@ -28,7 +28,7 @@ async def purge(here: Workspace, trail: AuditLog, by: str = TERMINAL) -> PurgeRe
     await here.change(search_sessions.forget_all)
     in_use = await here.read(trash.images_in_use)
     images = await asyncio.to_thread(trash.remove_images, here.settings.data / "uploads" / here.name, in_use)
-    await here.wipe()
+    await asyncio.to_thread(here.engine.wipe)
     await asyncio.to_thread(trail.engine.wipe)
     await trail.note("deletion", by, "purge", here.name, {"items": items, "images": images})
     return PurgeResult(here.name, items, images)

@@ -126,7 +126,7 @@ async def problems_before_opening(settings: Settings, name: str) -> list[str]:
 
 async def problems_of_data(workspace: Workspace) -> list[str]:
     """The engine's own check, and whether the search index matches the texts."""
-    found = await workspace.check()
+    found = await asyncio.to_thread(workspace.engine.check)
     if found:
         return found
     if damaged := await workspace.read(documents.damaged_texts):
@@ -204,7 +204,7 @@ class HealthProblem:
 
 async def health_problems(workspace: Workspace) -> list[HealthProblem]:
     """Problems for load balancers and monitors. They contain no names, as everyone may read them."""
-    found = [HealthProblem(says, stops=True) for says in workspace.lost_files()]
+    found = [HealthProblem(says, stops=True) for says in workspace.engine.lost_files()]
     if gone := await workspace.read(lambda read: missing(read, "workspace")):
         found.append(HealthProblem(f"tables or indexes are missing in the database: {', '.join(gone)}", stops=True))
         return found
@@ -385,7 +385,7 @@ async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIt
         yield Repaired(what, said, is_whole=False)
     passages = await fill_index(workspace)
     if not await _holds_the_texts(workspace):
-        await workspace.empty_index()
+        await asyncio.to_thread(workspace.engine.empty_index)
         passages = await fill_index(workspace)
         yield Repaired(what, "the search index did not match the texts; it was rebuilt from them")
     elif passages:
@@ -427,7 +427,7 @@ def _restore_texts(change: Change, workspace: Workspace, damaged: list[documents
 
 async def fill_index(workspace: Workspace) -> int:
     """Add missing passages to the search index. Returns their number."""
-    await workspace.create_missing_tables()
+    await asyncio.to_thread(workspace.engine.create_missing_tables)
     passages = 0
     while count := await workspace.change(lambda change: documents.backfill(change, INDEXED_AT_ONCE)):
         passages += count

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
+from uuid import uuid4
 
 from pydantic import AfterValidator, Field
 
 from palaver.errors import Invalid, NotFound, Refused, Unavailable
 from palaver.model import visibility
 from palaver.model.admin.audit import Deed, signature
-from palaver.model.people import Caller, Token, TokenScope
+from palaver.model.people import Caller, Token, TokenKind, TokenScope
 from palaver.model.requests import Id, Line, NoArguments, Request, clamp
 from palaver.model.times import now, parse
 from palaver.operations.operation import Route, operation
@@ -21,6 +22,7 @@ from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
 
 LONGEST = timedelta(days=36500)
+SCOPES: tuple[TokenScope, ...] = ("read", "write", "admin")
 
 
 def keyring_of(workspace: Workspace) -> Keyring:
@@ -73,16 +75,25 @@ async def create_token(workspace: Workspace, caller: Caller, request: CreateToke
         raise NotFound("workspace", request.workspace or "")
     if not request.scopes:
         raise Invalid("scopes: choose from read, write and admin.")
-    known: tuple[TokenScope, ...] = ("read", "write", "admin")
-    agent_id, name = None, request.name
-    if request.kind == "agent":
-        agent_id, name = await workspace.change(lambda change: known_agent(change, request.name))
-    else:
-        await workspace.change(lambda change: take_name_of_person(change, request.name))
-    token, secret = await keyring_of(workspace).create(
-        request.kind, name, agent_id, [s for s in known if s in request.scopes], _span(request), signature(caller)
-    )
+    scopes = [scope for scope in SCOPES if scope in request.scopes]
+    token, secret = await issue(workspace, request.kind, request.name, scopes, _span(request), signature(caller))
     return NewToken(secret, token)
+
+
+async def issue(
+    here: Workspace, kind: TokenKind, name: str, scopes: list[TokenScope], expires_in: timedelta | None, by: str
+) -> tuple[Token, str]:
+    """Create a token for a person or an agent, and return it with its secret. An unknown agent is registered."""
+    agent_id = None
+    if kind == "agent":
+        agent_id, name = await here.change(lambda change: _known_agent(change, name))
+    else:
+        await here.change(lambda change: _take_name_of_person(change, name))
+    at = now()
+    token = Token(
+        str(uuid4())[:8], here.name, kind, name, agent_id, scopes, at, at + expires_in if expires_in else None, None
+    )
+    return token, await keyring_of(here).create(token, by)
 
 
 def _span(request: CreateToken) -> timedelta | None:
@@ -98,7 +109,7 @@ def _span(request: CreateToken) -> timedelta | None:
     return min(left, LONGEST)
 
 
-def known_agent(change: Change, name: str) -> tuple[str, str]:
+def _known_agent(change: Change, name: str) -> tuple[str, str]:
     """The id and slug of the agent with this name. An unknown agent is created."""
     agent = agents.named(change, name)
     if agent is None:
@@ -107,7 +118,7 @@ def known_agent(change: Change, name: str) -> tuple[str, str]:
     return agent.id, agent.slug
 
 
-def take_name_of_person(change: Change, name: str) -> None:
+def _take_name_of_person(change: Change, name: str) -> None:
     """Keep the name of a person, so that no agent is called like it. It must not be the name of an agent."""
     names.must_be_free(change, name, by=names.PEOPLE + name)
     names.take_for_people(change, [name])

@@ -137,7 +137,7 @@ async def _read_once(here: Workspace, path: Path, follower: _Follower) -> None:
         [path],
         are_uploads=True,
         messages_at_once=import_batches.MESSAGES_AT_ONCE_BESIDE_POSTS,
-        prepare_text=here.prepare_text,
+        prepare_text=here.engine.prepare_text,
         forgotten=here.forgotten,
         known=known,
     )

@@ -110,11 +110,11 @@ async def import_paths(
     summary = Summary()
     seen: set[str] | None = set() if dry_run else None
     # A server writes one batch at a time, to leave time for its clients.
-    writes = _Writes(here, summary, seen, progress, 1 if are_uploads or dry_run else here.long_changes_at_once)
+    writes = _Writes(here, summary, seen, progress, 1 if are_uploads or dry_run else here.engine.long_changes_at_once)
     is_large = await asyncio.to_thread(import_batches.is_large, paths)
     size = _batch_size(here, has_clients=are_uploads, is_beside_server=is_beside_server)
     rules = privacy_rules(here.settings, is_here=not are_uploads)
-    request = ImportRequest(paths, are_uploads, size, tool_output, here.prepare_text, rules, here.forgotten)
+    request = ImportRequest(paths, are_uploads, size, tool_output, here.engine.prepare_text, rules, here.forgotten)
     batches = import_batches.read_batches(request, is_large=is_large)
     async with here.bulk_writes() if is_large and not dry_run else nullcontext(), aclosing(batches):
         try:
@@ -137,11 +137,11 @@ async def import_paths(
 
 def _batch_size(here: Workspace, *, has_clients: bool, is_beside_server: bool) -> int:
     """How many messages are written in one transaction."""
-    has_one_writer = here.long_changes_at_once == 1
+    has_one_writer = here.engine.long_changes_at_once == 1
     if has_clients or (is_beside_server and has_one_writer):
         return import_batches.MESSAGES_AT_ONCE_BESIDE_POSTS
     # Batches that are written at the same time are in memory at the same time.
-    return max(1, import_batches.MESSAGES_AT_ONCE // here.long_changes_at_once)
+    return max(1, import_batches.MESSAGES_AT_ONCE // here.engine.long_changes_at_once)
 
 
 class GivingWay:

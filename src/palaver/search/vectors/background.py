@@ -213,7 +213,7 @@ class Embedding:
         place = self._places.get(here)
         if place is None:
             place = self._places[here] = _Place(_Work(here, self._make))
-        now, commits, work = time.monotonic(), here.engine_stats().commits, place.work
+        now, commits, work = time.monotonic(), here.engine.stats().commits, place.work
         if now < max(self._pause_until, place.wait_until):
             return False
         if work.backlog.is_empty and commits == place.commits and now < place.look_at:

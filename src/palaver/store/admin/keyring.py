@@ -5,14 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
-from typing import Literal
 
 from palaver.errors import PalaverError
 from palaver.model.admin.audit import Deed, Facts, Kind
 from palaver.model.admin.oauth import Application
-from palaver.model.people import Token, TokenScope
-from palaver.model.times import now
+from palaver.model.people import Token
 from palaver.store.admin import audit, oauth, tokens
 from palaver.store.admin.active_logins import ActiveLogins
 from palaver.store.admin.audit import AuditLog
@@ -29,31 +26,17 @@ class Keyring:
     async def tokens(self) -> list[Token]:
         return await self._database.read(lambda read: tokens.of(read, self.workspace))
 
-    async def create(
-        self,
-        kind: Literal["human", "agent"],
-        name: str,
-        agent_id: str | None,
-        scopes: list[TokenScope],
-        expires_in: timedelta | None,
-        by: str,
-    ) -> tuple[Token, str]:
-        """Create a token. Returns it with its secret, which is shown only now."""
-        expires_at: datetime | None = now() + expires_in if expires_in else None
+    async def create(self, token: Token, by: str) -> str:
+        """Store a token of this workspace. Returns its secret, which is shown only now."""
 
-        def work(change: Change) -> tuple[Token, str]:
-            token, secret = tokens.create(
-                change,
-                workspace=self.workspace,
-                kind=kind,
-                name=name,
-                agent_id=agent_id,
-                scopes=scopes,
-                expires_at=expires_at,
-            )
-            facts: Facts = {"token_id": token.id, "for": f"{kind} {name}", "scopes": ",".join(scopes)}
+        def work(change: Change) -> str:
+            facts: Facts = {
+                "token_id": token.id,
+                "for": f"{token.kind} {token.name}",
+                "scopes": ",".join(token.scopes),
+            }
             audit.append(change, "token", by, "create_token", self.workspace, facts)
-            return token, secret
+            return tokens.create(change, token)
 
         return await self._database.change(work)
 

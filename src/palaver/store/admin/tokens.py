@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 import zlib
-from datetime import datetime, timedelta
-from typing import Literal
-from uuid import uuid4
+from datetime import timedelta
 
 import orjson
 
 from palaver.errors import NotFound
-from palaver.model.people import Token, TokenScope
+from palaver.model.people import Token
 from palaver.model.times import instant, maybe_instant, micros, now
 from palaver.store.engines.database import Change, Reader, Row
 
@@ -63,32 +61,22 @@ def _token(row: Row) -> Token:
     )
 
 
-def create(
-    change: Change,
-    *,
-    workspace: str,
-    kind: Literal["human", "agent"],
-    name: str,
-    agent_id: str | None,
-    scopes: list[TokenScope],
-    expires_at: datetime | None = None,
-) -> tuple[Token, str]:
-    """Create a token. Returns it with its secret, which is never stored."""
+def create(change: Change, token: Token) -> str:
+    """Store a token. Returns its secret, which is never stored."""
     secret = mint()
-    token = Token(str(uuid4())[:8], workspace, kind, name, agent_id, scopes, now(), expires_at, None)
     change.run(
         "insert_token",
         id=token.id,
         hash=hash_of(secret),
-        workspace=workspace,
-        kind=kind,
-        name=name,
-        agent_id=agent_id,
-        scopes=orjson.dumps(scopes).decode(),
+        workspace=token.workspace,
+        kind=token.kind,
+        name=token.name,
+        agent_id=token.agent_id,
+        scopes=orjson.dumps(token.scopes).decode(),
         created_at=micros(token.created_at),
-        expires_at=micros(expires_at) if expires_at else None,
+        expires_at=micros(token.expires_at) if token.expires_at else None,
     )
-    return token, secret
+    return secret
 
 
 def find(read: Reader, secret: str) -> Token | None:

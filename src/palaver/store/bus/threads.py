@@ -159,16 +159,8 @@ def has_posted(read: Reader, stored: StoredThread, agent_id: str) -> bool:
 
 
 def count_miscounted(read: Reader) -> int:
-    """The number of threads with fewer or more messages than were counted when they were posted."""
+    """The number of threads with fewer or more messages than were posted, or with a seq that was never given out."""
     return int(read.must("miscounted_threads")["threads"])
-
-
-def miscounted_after(read: Reader, after: int, limit: int) -> tuple[int | None, int]:
-    """Compare the counters of some threads with their messages. Returns the last of them, None at the end, and how many
-    are wrong: the count differs, or a message has a seq that was never given out."""
-    rows = read.all("thread_counts", after=after, limit=limit)
-    wrong = [row for row in rows if row["messages"] != row["message_count"] or row["highest"] > row["last_seq"]]
-    return rows[-1]["document_id"] if len(rows) == limit else None, len(wrong)
 
 
 def recount(change: Change) -> int:

@@ -437,18 +437,6 @@ class EngineStats:
     commit_seconds: float = 0.0
 
 
-class TableSlices(Protocol):
-    """A check of all tables that is done a slice at a time. It changes nothing and blocks no writer."""
-
-    def next(self) -> list[str] | None:
-        """Check the next slice and return its problems. None: there are no more slices."""
-
-    def stop(self) -> None:
-        """End a slice that runs in another thread."""
-
-    def close(self) -> None: ...
-
-
 PrepareText = Callable[[list[str], list[str], str], object]
 """Gets the words, the stems and the substring form of a text. Returns None for a text that cannot be prepared."""
 
@@ -479,8 +467,8 @@ class Engine(Protocol):
     async def watch(self, woken: Callable[[], None]) -> None:
         """Run until cancelled, calling `woken` whenever another process may have committed."""
 
-    def check(self) -> list[str]:
-        """Read everything and return the problems found. Nothing is changed."""
+    def check(self, *, is_quick: bool = False) -> list[str]:
+        """Read everything and return the problems found. Nothing is changed. A quick check keeps no writer waiting."""
 
     has_lost_log: bool
     """Whether the write-ahead log, with the newest changes, was missing when the database was opened."""
@@ -493,9 +481,6 @@ class Engine(Protocol):
 
     def empty_index(self) -> None:
         """Empty the search index. It is filled again from the texts."""
-
-    def table_slices(self) -> TableSlices:
-        """Check the tables in slices, while they are in use."""
 
     def copy_into(self, folder: Path) -> int:
         """Write a consistent copy of all tables into a folder. Returns the schema version."""

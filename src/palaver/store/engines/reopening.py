@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from palaver.errors import Unavailable
 from palaver.model.events import Event
-from palaver.store.engines.database import Change, Engine, EngineStats, Reader, SearchReader, TableSlices
+from palaver.store.engines.database import Change, Engine, EngineStats, Reader, SearchReader
 
 T = TypeVar("T")
 
@@ -128,8 +128,8 @@ class ReopeningEngine:
         finally:
             self._end()
 
-    def check(self) -> list[str]:
-        return self._use(lambda engine: engine.check())
+    def check(self, *, is_quick: bool = False) -> list[str]:
+        return self._use(lambda engine: engine.check(is_quick=is_quick))
 
     def lost_files(self) -> list[str]:
         return self._engine.lost_files() if self._engine is not None else []
@@ -139,9 +139,6 @@ class ReopeningEngine:
 
     def empty_index(self) -> None:
         self._use(lambda engine: engine.empty_index())
-
-    def table_slices(self) -> TableSlices:
-        return self._use(lambda engine: engine.table_slices())
 
     def copy_into(self, folder: Path) -> int:
         return self._use(lambda engine: engine.copy_into(folder))

@@ -30,7 +30,6 @@ from palaver.store.engines.database import (
     PrepareText,
     Reader,
     SearchReader,
-    TableSlices,
     write_events,
     write_index,
 )
@@ -301,16 +300,11 @@ class PostgresEngine:
     async def watch(self, woken: Callable[[], None]) -> None:
         await self._shared.watch(self._schema, woken)
 
-    def check(self) -> list[str]:
+    def check(self, *, is_quick: bool = False) -> list[str]:
         """Find indexes that were never finished. The server itself checks its pages."""
         with readable_errors():
             names = self._with_retries(schemas.invalid_indexes)
         return [f"the index {name} is not valid" for name in names]
-
-    def table_slices(self) -> TableSlices:
-        from palaver.store.engines.postgres.table_slices import PostgresTableSlices
-
-        return PostgresTableSlices(self._url, self._schema)
 
     def lost_files(self) -> list[str]:
         return []  # the server looks after its files

@@ -34,7 +34,6 @@ from palaver.store.engines.database import (
     Reader,
     Row,
     SearchReader,
-    TableSlices,
     json_batches,
     nothing_to_check,
     write_events,
@@ -44,7 +43,6 @@ from palaver.store.engines.limited_read import LimitedRead, run_limited
 from palaver.store.engines.sqlite import commit_mark
 from palaver.store.engines.sqlite.checkpoints import Checkpoints
 from palaver.store.engines.sqlite.dialect import SqliteDialect, occurrences
-from palaver.store.engines.sqlite.table_slices import SqliteTableSlices
 from palaver.store.engines.write_queue import Job, WriteQueue, finish_jobs, send_events
 from palaver.synced_files import make_folder
 
@@ -62,6 +60,10 @@ GATHER_SECONDS = 0.002
 """How long the writer waits for more changes."""
 POLL_SECONDS = 0.02
 """How often to look for commits of other processes."""
+MOST_SECONDS_OF_A_TABLE = 2.0
+"""How long the quick check of a table may take: about 1 GB. The log cannot be emptied meanwhile."""
+STEPS_BETWEEN_LOOKS = 20_000
+"""How often the quick check looks at the clock, in steps of SQLite."""
 WIPE_SECONDS = 30.0
 """How long `wipe` waits for readers of old snapshots."""
 TABLE_MISSING = "A table is missing in the database. Run 'palaver doctor' to see what can be done."
@@ -316,12 +318,9 @@ class SqliteEngine:
     def stats(self) -> EngineStats:
         return replace(self._stats, waiting=len(self._jobs))
 
-    def check(self) -> list[str]:
+    def check(self, *, is_quick: bool = False) -> list[str]:
         with readable_errors():
-            return problems_of(self.path)
-
-    def table_slices(self) -> TableSlices:
-        return SqliteTableSlices(lambda: SqliteConnection(self.path, SqliteDialect(), read_only=True).raw)
+            return quick_problems_of(self.path) if is_quick else problems_of(self.path)
 
     def lost_files(self) -> list[str]:
         """Look for the file and its log by name, because this process still has the old files open."""
@@ -380,6 +379,30 @@ def problems_of(path: Path) -> list[str]:
         orphans = own.raw.execute("PRAGMA foreign_key_check")
         found += [f"a row of {row[0]} belongs to nothing" for row in orphans]
     return [problem for problem in found if problem != "ok"]
+
+
+def quick_problems_of(path: Path) -> list[str]:
+    """Check the tables of a file that is in use. One that is too large for that is left out."""
+    own = SqliteConnection(path, SqliteDialect(), read_only=True)
+    found = []
+    try:
+        tables = own.raw.execute(named_sql.load("sqlite")["all_tables"]).fetchall()
+        own.raw.set_progress_handler(lambda: time.monotonic() > until, STEPS_BETWEEN_LOOKS)
+        for (table,) in tables:
+            until = time.monotonic() + MOST_SECONDS_OF_A_TABLE
+            try:
+                said = [str(row[0]) for row in own.raw.execute(f"PRAGMA quick_check('{table}')")]
+                if own.raw.execute(f"PRAGMA foreign_key_check('{table}')").fetchall():
+                    found.append(f"rows of the table {table} belong to nothing")
+            except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as problem:
+                said = [str(problem)]
+            except (apsw.InterruptError, apsw.SQLError):  # it is too large, or was dropped meanwhile
+                continue
+            if said != ["ok"]:
+                found.append(f"the table {table} is damaged ({said[0].strip().splitlines()[0]})")
+    finally:
+        own.raw.close()
+    return found
 
 
 def missing_tables_in(path: Path, kind: str, settings: Settings) -> list[str]:

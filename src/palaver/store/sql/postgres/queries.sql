@@ -229,10 +229,6 @@ WHERE NOT EXISTS (
     WHERE i.passage_id = CAST(g.value ->> 0 AS bigint) AND tsvector_to_array(i.words) @> ARRAY[g.value ->> 1]
 );
 
--- name: table_blocks  the tables of the schema and their sizes in blocks
-SELECT relname AS name, pg_relation_size(oid) / current_setting('block_size')::bigint AS blocks FROM pg_class
-WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' ORDER BY relname;
-
 -- name: has_as_many_indexed  are the newest passages in the index? Counting would read all rows
 WITH newest AS (SELECT id, document_id FROM passages ORDER BY id DESC LIMIT 500)
 SELECT NOT EXISTS (
