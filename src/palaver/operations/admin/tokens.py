@@ -90,9 +90,8 @@ async def issue(
     else:
         await here.change(lambda change: _take_name_of_person(change, name))
     at = now()
-    token = Token(
-        str(uuid4())[:8], here.name, kind, name, agent_id, scopes, at, at + expires_in if expires_in else None, None
-    )
+    until = at + expires_in if expires_in else None
+    token = Token(str(uuid4())[:8], here.name, kind, name, agent_id, scopes, at, until, None)
     return token, await keyring_of(here).create(token, by)
 
 

@@ -8,8 +8,8 @@ from palaver.store.engines.database import Change, Reader
 BY = "palaver"
 WORKSPACE, LOG, SETTLED = "lost_workspace", "lost_log", "settle_losses"
 LOSSES = {
-    "lost_house": "the list of workspaces, the tokens and the audit log were missing on {day}; empty ones were created. "
-    "Restore a backup, or create new tokens",
+    "lost_house": "the list of workspaces, the tokens and the audit log were missing on {day}; empty ones were "
+    "created. Restore a backup, or create new tokens",
     WORKSPACE: "the database of {whose} was missing on {day}; an empty one was created. Sessions come back from their "
     "transcripts; for the rest, restore a backup",
     "lost_triggers": "the protection of the audit log against changes was missing on {day}; it was created again. Find "
