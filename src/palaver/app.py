@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,28 @@ CLOSE_IDLE_SECONDS = 30.0
 log = logging.getLogger("palaver")
 
 
+@dataclass
+class OpenedWorkspace:
+    """A workspace that was opened since the start. Its database can be closed while nobody uses it."""
+
+    here: Workspace
+    engine: ReopeningEngine
+    used_at: float
+    indexing: asyncio.Task[bool]
+    """Completes the search index after the workspace was opened."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Is the database open, although nobody listens to it and nothing is done in the background?"""
+        is_in_use = self.here.listeners or self.here.has_vectors_to_make or not self.indexing.done()
+        return self.engine.is_open and not (self.here.is_default or is_in_use)
+
+    async def close_database(self) -> None:
+        await self.here.store_read_marks()
+        self.here.outlines = RecentOutlines()
+        await asyncio.to_thread(self.engine.close_idle)
+
+
 class App:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -69,13 +91,8 @@ class App:
         self._unlisted = there if there and not has_server_database(settings) else []
         self._database: Engine = open_engine(settings, "server", "server")
         self._has_noted_losses = False
-        self._workspaces: dict[str, Workspace] = {}
-        self._engines: dict[str, ReopeningEngine] = {}
-        """The databases of the workspaces. They can be closed while nobody uses them."""
-        self._used_at: dict[str, float] = {}
+        self._workspaces: dict[str, OpenedWorkspace] = {}
         self._background: list[asyncio.Task[None]] = []
-        self._indexing: dict[str, asyncio.Task[bool]] = {}
-        self._looking: dict[str, asyncio.Task[bool]] = {}
         self.watch: WatchStatus | None = None
         """The state of the watch of session files, if this process has one."""
         self.trail = AuditLog(self._database)
@@ -86,9 +103,9 @@ class App:
 
     async def open(self, name: str = DEFAULT) -> Workspace:
         """Open an existing workspace. The default workspace is created when it is first opened."""
-        if name in self._workspaces:
-            self._used_at[name] = time.monotonic()
-            return self._workspaces[name]
+        if known := self._workspaces.get(name):
+            known.used_at = time.monotonic()
+            return known.here
         await self._note_losses()
         is_listed = await self._database.read(lambda read: tokens.has_workspace(read, name))
         if not is_listed and name != DEFAULT:
@@ -104,29 +121,25 @@ class App:
             await self._database.change(lambda change: data_losses.note(change, data_losses.LOG, name))
         if not is_listed:
             await self._database.change(lambda change: tokens.add_workspace(change, name))
-        if name in self._workspaces:  # another task opened it meanwhile
+        if known := self._workspaces.get(name):  # another task opened it meanwhile
             engine.close()
-            return self._workspaces[name]
-        self._used_at[name] = time.monotonic()
-        reopening = self._engines[name] = ReopeningEngine(engine, lambda: self._open_again(name))
-        here = self._workspaces[name] = Workspace(name, reopening, self.settings, self.access.keyring(name))
-        await self._keep_names_of_people(here)
-        indexing = asyncio.create_task(maintenance.complete_index(here, is_opening=True))
-        self._indexing[name] = indexing
-        indexing.add_done_callback(lambda _: self._indexing.pop(name, None))
+            return known.here
+        reopening = ReopeningEngine(engine, lambda: self._open_again(name))
+        here = Workspace(name, reopening, self.settings, self.access.keyring(name))
+        indexing = asyncio.create_task(self._prepare(here))
+        self._workspaces[name] = OpenedWorkspace(here, reopening, time.monotonic(), indexing)
         await asyncio.wait((indexing,), timeout=INDEX_WAIT_SECONDS)
-        looking = self._looking[name] = asyncio.create_task(maintenance.look_for_uploads(here))
-        looking.add_done_callback(lambda _: self._looking.pop(name, None))
         await self._close_least_used()
         return here
 
-    async def _keep_names_of_people(self, here: Workspace) -> None:
-        """Keep the names of people whose tokens are older than this rule. A database that is away can do without."""
-        with contextlib.suppress(PalaverError):
+    async def _prepare(self, here: Workspace) -> bool:
+        """Complete the search index, and keep the names of people whose tokens are older than this rule."""
+        with contextlib.suppress(PalaverError):  # a database that is away can do without
             tokens_here = await self._database.read(lambda read: tokens.of(read, here.name))
             people = {token.name for token in tokens_here if token.kind == "human"}
             if await here.read(lambda read: any(not names.holder_of(read, person) for person in people)):
                 await here.change(lambda change: names.take_for_people(change, people))
+        return await maintenance.complete_index(here, is_opening=True) and await maintenance.look_for_uploads(here)
 
     def _open_again(self, name: str) -> Engine:
         """Open the database of a workspace that was idle. A workspace that was deleted meanwhile is not created."""
@@ -134,47 +147,31 @@ class App:
             raise NotFound("workspace", name, "It was deleted.")
         return open_engine(self.settings, name)
 
-    def _idle_workspaces(self) -> list[str]:
-        """The workspaces that are open and that nobody listens to, those first that were not used for longest."""
-        idle = [
-            name
-            for name, here in self._workspaces.items()
-            if self._engines[name].is_open
-            and not (name == DEFAULT or here.listeners or here.has_vectors_to_make or name in self._indexing)
-        ]
-        return sorted(idle, key=lambda name: self._used_at[name])
+    def _idle_workspaces(self) -> list[OpenedWorkspace]:
+        """Those first that were not used for longest."""
+        return sorted((one for one in self._workspaces.values() if one.is_idle), key=lambda one: one.used_at)
 
     async def _close_least_used(self) -> None:
         """Close databases until at most MOST_OPEN are open."""
-        too_many = sum(engine.is_open for engine in self._engines.values()) - MOST_OPEN
-        for name in self._idle_workspaces()[: max(0, too_many)]:
-            await self._close_idle(name)
+        too_many = len(self.opened()) - MOST_OPEN
+        for one in self._idle_workspaces()[: max(0, too_many)]:
+            await one.close_database()
 
     async def close_idle_workspaces(self, seconds: float = IDLE_SECONDS) -> None:
         """Close the databases of workspaces that nobody used for this long."""
         before = time.monotonic() - seconds
-        for name in self._idle_workspaces():
-            if self._used_at.get(name, before) <= before:
-                await self._close_idle(name)
+        for one in self._idle_workspaces():
+            if one.used_at <= before:
+                await one.close_database()
         await self._close_least_used()
-
-    async def _close_idle(self, name: str) -> None:
-        here, engine = self._workspaces.get(name), self._engines.get(name)
-        if here is None or engine is None:  # it was deleted meanwhile
-            return
-        if looking := self._looking.get(name):
-            await asyncio.wait((looking,))
-        await here.store_read_marks()
-        here.outlines = RecentOutlines()
-        await asyncio.to_thread(engine.close_idle)
 
     def opened(self) -> list[Workspace]:
         """The workspaces whose databases are open now."""
-        return [here for name, here in self._workspaces.items() if self._engines[name].is_open]
+        return [one.here for one in self._workspaces.values() if one.engine.is_open]
 
     def _known(self) -> list[Workspace]:
         """The workspaces that were opened since the start."""
-        return list(self._workspaces.values())
+        return [one.here for one in self._workspaces.values()]
 
     async def upgrade_workspaces(self, at_once: int, report: Callable[[str, str | None], None]) -> int:
         """Migrate the databases of all workspaces, several at once, and complete their search indexes.
@@ -182,31 +179,24 @@ class App:
         `report` is called after each workspace, with the problem if there was one. A workspace is migrated in one
         transaction, so if this ends early, the next call continues. Returns the number of problems.
         """
-        waiting, problems = deque(await self.workspaces()), 0
+        places = asyncio.Semaphore(at_once)
 
-        async def upgrade_some() -> None:
-            nonlocal problems
-            while waiting:
-                name, problem = waiting.popleft(), None
+        async def upgrade(name: str) -> bool:
+            async with places:
                 try:
                     await self.open(name)
-                    if indexing := self._indexing.get(name):
-                        await asyncio.wait((indexing,))
+                    await asyncio.wait((self._workspaces[name].indexing,))
                 except PalaverError as error:
-                    problem = str(error)
-                    problems += 1
-                report(name, problem)
-                if name in self._idle_workspaces():
-                    await self._close_idle(name)
+                    report(name, str(error))
+                    return False
+                report(name, None)
+                if self._workspaces[name].is_idle:
+                    await self._workspaces[name].close_database()
+                return True
 
-        workers = [asyncio.create_task(upgrade_some()) for _ in range(at_once)]
-        try:
-            await asyncio.gather(*workers)
-        finally:  # after an unexpected error, none of them goes on
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-        return problems
+        async with asyncio.TaskGroup() as group:  # after an unexpected error, none of them goes on
+            upgrades = [group.create_task(upgrade(name)) for name in await self.workspaces()]
+        return sum(not one.result() for one in upgrades)
 
     async def create_workspace(self, name: str, by: str = TERMINAL) -> Workspace:
         def work(change: Change) -> None:
@@ -249,12 +239,9 @@ class App:
         return count or 0
 
     async def _close_workspace(self, name: str) -> None:
-        here = self._workspaces.pop(name, None)
-        self._engines.pop(name, None)
-        self._used_at.pop(name, None)
-        if here:
-            here.dismiss_listeners()
-            await asyncio.to_thread(here.close)
+        if one := self._workspaces.pop(name, None):
+            one.here.dismiss_listeners()
+            await asyncio.to_thread(one.here.close)
 
     async def workspaces(self) -> list[str]:
         """The names of all workspaces, including the default one even if it was never opened."""
@@ -354,17 +341,17 @@ class App:
         self._background = [asyncio.create_task(loop) for loop in work]
 
     def dismiss_listeners(self) -> None:
-        for here in self._workspaces.values():
+        for here in self._known():
             here.dismiss_listeners()
 
     async def close(self) -> None:
         self.dismiss_listeners()
-        for task in [*self._indexing.values(), *self._looking.values(), *self._background]:
+        tasks = [*(one.indexing for one in self._workspaces.values()), *self._background]
+        for task in tasks:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        for here in self._known():
-            if self._engines[here.name].is_open:
-                await here.store_read_marks()
-            await asyncio.to_thread(here.close)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for one in self._workspaces.values():
+            if one.engine.is_open:
+                await one.here.store_read_marks()
+            await asyncio.to_thread(one.here.close)
         await asyncio.to_thread(self._database.close)
