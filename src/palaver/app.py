@@ -33,7 +33,6 @@ from palaver.store.workspaces import (
     Workspace,
     check_name,
     has_data,
-    has_server_database,
     open_engine,
     remove_data,
     workspaces_with_data,
@@ -88,7 +87,7 @@ class App:
         self.settings = settings
         # The server database is always created before the first workspace. Without it, existing ones were lost.
         there = workspaces_with_data(settings)
-        self._unlisted = there if there and not has_server_database(settings) else []
+        self._unlisted = there if there and not has_data(settings, "server", "server") else []
         self._database: Engine = open_engine(settings, "server", "server")
         self._has_noted_losses = False
         self._workspaces: dict[str, OpenedWorkspace] = {}

@@ -297,28 +297,17 @@ def workspaces_with_data(settings: Settings) -> list[str]:
     return sorted(sqlite_files(settings))
 
 
-def has_server_database(settings: Settings) -> bool:
-    """Does the server's own database exist? It has the list of workspaces, the tokens and the audit log."""
-    if engine_name(settings) == "postgres":
-        from palaver.store.engines.postgres.schemas import existing_schemas
-
-        return bool(existing_schemas(settings.database_url, [schema_of("server", "server")]))
-    path = file_of(settings, "server", "server")
-    return path.exists() and path.stat().st_size > 0
-
-
 def missing_tables(settings: Settings, name: str, kind: str = "workspace") -> list[str]:
     """The tables and indexes that are missing in a database. Nothing is changed."""
+    if not has_data(settings, name, kind):
+        return []
     if engine_name(settings) == "postgres":
         from palaver.store.engines.postgres import schemas as postgres
 
-        schema = schema_of(name, kind)
-        exists = postgres.existing_schemas(settings.database_url, [schema])
-        return postgres.missing_tables_in(settings.database_url, schema, kind, settings) if exists else []
+        return postgres.missing_tables_in(settings.database_url, schema_of(name, kind), kind, settings)
     from palaver.store.engines.sqlite import engine as sqlite
 
-    path = file_of(settings, name, kind)
-    return sqlite.missing_tables_in(path, kind, settings) if path.exists() and path.stat().st_size else []
+    return sqlite.missing_tables_in(file_of(settings, name, kind), kind, settings)
 
 
 def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool:
@@ -330,12 +319,14 @@ def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool
     return sqlite.has_lost_log(file_of(settings, name, kind))
 
 
-def has_data(settings: Settings, name: str) -> bool:
+def has_data(settings: Settings, name: str, kind: str = "workspace") -> bool:
+    """Does the database exist? That of the server has the list of workspaces, the tokens and the audit log."""
     if engine_name(settings) == "postgres":
         from palaver.store.engines.postgres.schemas import existing_schemas
 
-        return bool(existing_schemas(settings.database_url, [schema_of(name, "workspace")]))
-    return file_of(settings, name, "workspace").exists()
+        return bool(existing_schemas(settings.database_url, [schema_of(name, kind)]))
+    path = file_of(settings, name, kind)
+    return path.exists() and (kind == "workspace" or path.stat().st_size > 0)
 
 
 def remove_data(settings: Settings, name: str) -> bool:

@@ -29,7 +29,6 @@ from palaver.store.workspaces import (
     file_of,
     has_data,
     has_lost_log,
-    has_server_database,
     missing_tables,
     open_engine,
     schema_of,
@@ -336,7 +335,7 @@ async def _repair_list(settings: Settings) -> AsyncIterator[Repaired]:
     """Add workspaces with data that are missing in the list of workspaces. Losses that were found earlier are reported
     once more, and then count as known."""
     there = await asyncio.to_thread(workspaces_with_data, settings)
-    is_lost = bool(there) and not await asyncio.to_thread(has_server_database, settings)
+    is_lost = bool(there) and not await asyncio.to_thread(has_data, settings, "server", "server")
 
     def work(change: Change) -> tuple[list[str], list[str]]:
         data_losses.note_lost_server_database(change, there if is_lost else [])
