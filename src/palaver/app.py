@@ -193,9 +193,13 @@ class App:
                     await self._workspaces[name].close_database()
                 return True
 
-        async with asyncio.TaskGroup() as group:  # after an unexpected error, none of them goes on
-            upgrades = [group.create_task(upgrade(name)) for name in await self.workspaces()]
-        return sum(not one.result() for one in upgrades)
+        upgrades = [asyncio.create_task(upgrade(name)) for name in await self.workspaces()]
+        try:
+            return (await asyncio.gather(*upgrades)).count(False)
+        finally:  # after an unexpected error, none of them goes on
+            for one in upgrades:
+                one.cancel()
+            await asyncio.gather(*upgrades, return_exceptions=True)
 
     async def create_workspace(self, name: str, by: str = TERMINAL) -> Workspace:
         def work(change: Change) -> None:
