@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palaver.operations import library
-from palaver.operations.admin import applications, forget, overview, sharing, tokens
+from palaver.operations.admin import forget, overview, sharing, tokens
 from palaver.operations.archive import conversations
 from palaver.operations.bus import (
     agents,
@@ -112,8 +112,8 @@ OPERATIONS: tuple[Operation, ...] = (
     tokens.list_tokens,
     tokens.create_token,
     tokens.revoke_token,
-    applications.list_applications,
-    applications.revoke_application,
+    tokens.list_applications,
+    tokens.revoke_application,
     sharing.get_sharing,
     sharing.set_sharing,
     tokens.list_workspaces,

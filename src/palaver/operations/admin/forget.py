@@ -116,7 +116,10 @@ async def forget(workspace: Workspace, caller: Caller, request: Forget) -> Forge
             await delete_recorded(workspace, one.owner, one.session_id)
         else:
             await asyncio.to_thread(workspace.transcripts.forget, one.owner, one.session_id, one.turn_ids)
-            await workspace.change(partial(_forget_turns, one=one))
+            forget_turns = partial(
+                sessions.take_back, owner=one.owner, session_id=one.session_id, turn_ids=one.turn_ids
+            )
+            await workspace.change(forget_turns)
     for document in found:
         if document.source != "sessions":
             await workspace.change(partial(_forget_document, document=document, wanted=wanted))
@@ -190,10 +193,6 @@ def _find_in_files(
                         known = _Session(owner, turn.session_id, is_whole=not wanted.is_by_passage)
                         found[owner.slug, turn.session_id] = known
                     known.turn_ids.add(turn.id)
-
-
-def _forget_turns(change: Change, one: _Session) -> None:
-    sessions.take_back(change, one.owner, one.session_id, one.turn_ids)
 
 
 def _forget_in_other_files(workspace: Workspace, wanted: Wanted, owners: dict[str, Owner]) -> None:

@@ -8,8 +8,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
-from palaver.errors import PalaverError
 from palaver.model.events import agent_offline
 from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
@@ -49,16 +49,23 @@ async def repeat(seconds: float, what: str, work: Callable[[], Awaitable[None]])
             log.warning("%s failed: %s", what, problem)
 
 
+async def _try(here: Workspace, what: str, work: Callable[[Workspace], Awaitable[object]]) -> bool:
+    """Do `work` in a workspace. A failure is logged, and the server goes on. Returns whether it was done."""
+    try:
+        await work(here)
+    except Exception as problem:
+        log.warning("%s of workspace %s failed: %s", what, here.name, problem)
+        return False
+    return True
+
+
 async def sweep_forever(workspaces: Workspaces) -> None:
     for number in itertools.count(1):
         for here in workspaces():
-            try:
-                await sweep(here)
-            except Exception as problem:
-                log.warning("maintenance of workspace %s failed: %s", here.name, problem)
+            await _try(here, "maintenance", sweep)
             if number % SWEEPS_PER_INDEX_CHECK == 0:
                 await check_index_if_due(here)
-                await forget_old_state(here)
+                await _try(here, "deleting old sessions", forget_old_state)
         await asyncio.sleep(SWEEP_SECONDS)
 
 
@@ -67,7 +74,7 @@ async def check_index_if_due(here: Workspace) -> None:
     often. Transcripts are compared each time."""
     began = time.monotonic()
     if began < here.index_check_due:
-        await catch_up_with_transcripts(here)
+        await _try(here, "indexing the transcripts", catch_up_all)
     elif await complete_index(here) and await look_for_uploads(here):
         ended = time.monotonic()
         here.index_check_due = ended + (ended - began) * INDEX_CHECK_PAUSE
@@ -121,59 +128,48 @@ async def forget_old_state(here: Workspace) -> None:
         search_sessions.forget_old(change)
         mcp_sessions.forget_old(change)
 
-    try:
-        await here.change(work)
-    except PalaverError as problem:
-        log.warning("deleting old sessions of workspace %s failed: %s", here.name, problem)
-
-
-async def catch_up_with_transcripts(here: Workspace) -> None:
-    try:
-        await catch_up_all(here)
-    except Exception as problem:
-        log.warning("indexing the transcripts of workspace %s failed: %s", here.name, problem)
+    await here.change(work)
 
 
 async def complete_index(here: Workspace, *, is_opening: bool = False) -> bool:
-    """Index everything that was stored while no server indexed it. Returns False after a failure.
+    """Index everything that was stored while no server indexed it. After a failure, which it logs, the server keeps
+    running with an incomplete index.
 
     Reading every passage takes seconds for a million. Opening a workspace therefore only looks at a few.
     """
-    try:
-        if not is_opening and (made := await asyncio.to_thread(here.engine.create_missing_tables)):
-            log.warning("rebuilding missing search tables of workspace %s: %s", here.name, ", ".join(made))
+    return await _try(here, "completing the search index", partial(_complete_index, is_opening=is_opening))
 
-        def look(read: Reader) -> tuple[bool, bool]:
-            is_complete = (is_opening and documents.seems_complete(read)) or documents.is_complete(read)
-            return is_complete, documents.has_marked_human_only(read)
 
-        is_complete, has_marks = await here.read(look)
-        if not is_complete:
-            added = 0
-            while more := await here.change(lambda change: documents.backfill(change, BACKFILL_BATCH)):
-                added += more
-            if added and here.is_index_filled:  # it was complete before: somebody else removed rows
-                said = "1 passage was" if added == 1 else f"{added:,} passages were"
-                here.check_state.report("search index", {f"{said} missing in the search index": MENDED})
-        if not is_opening and not here.is_importing():
-            await here.change(lambda change: change.connection.dialect.tidy(change.connection))
-        if not has_marks:
-            await here.change(documents.mark_human_only)
-        here.is_index_filled = True
-        await catch_up_all(here)
-        if is_opening:
-            await carry_over(here)
-    except Exception as problem:  # the server keeps running with an incomplete index
-        log.warning("completing the search index of workspace %s failed: %s", here.name, problem)
-        return False
-    return True
+async def _complete_index(here: Workspace, is_opening: bool) -> None:
+    if not is_opening and (made := await asyncio.to_thread(here.engine.create_missing_tables)):
+        log.warning("rebuilding missing search tables of workspace %s: %s", here.name, ", ".join(made))
+
+    def look(read: Reader) -> tuple[bool, bool]:
+        is_complete = (is_opening and documents.seems_complete(read)) or documents.is_complete(read)
+        return is_complete, documents.has_marked_human_only(read)
+
+    is_complete, has_marks = await here.read(look)
+    if not is_complete:
+        added = 0
+        while more := await here.change(lambda change: documents.backfill(change, BACKFILL_BATCH)):
+            added += more
+        if added and here.is_index_filled:  # it was complete before: somebody else removed rows
+            said = "1 passage was" if added == 1 else f"{added:,} passages were"
+            here.check_state.report("search index", {f"{said} missing in the search index": MENDED})
+    if not is_opening and not here.is_importing():
+        await here.change(lambda change: change.connection.dialect.tidy(change.connection))
+    if not has_marks:
+        await here.change(documents.mark_human_only)
+    here.is_index_filled = True
+    await catch_up_all(here)
+    if is_opening:
+        await carry_over(here)
 
 
 async def look_for_uploads(here: Workspace) -> bool:
     """Look for images that messages show and whose files are missing. Returns False after a failure."""
-    try:
+
+    async def look(here: Workspace) -> None:
         here.missing_uploads = await missing_uploads(here)
-    except Exception as problem:
-        log.warning("looking for the images of workspace %s failed: %s", here.name, problem)
-        return False
-    return True
+
+    return await _try(here, "looking for the images", look)

@@ -25,7 +25,7 @@ from palaver.store.library import documents
 from palaver.store.sessions import sharing
 from palaver.store.workspaces import Workspace
 
-SPEAKERS = 12
+AUTHORS = 12
 PROJECTS = 8
 
 
@@ -74,11 +74,12 @@ def _overview(read: Reader, caller: Caller, request: GetOverview, check: CheckSt
     today = now().astimezone(zone).date()
     days = [today - timedelta(days=ago) for ago in reversed(range(request.days))]
     groups = sharing.readable_groups(read, sharing.reach_of(read, caller))
+    authors = overview.authors(read, days, zone, groups, AUTHORS)
     return Overview(
         since=days[0].isoformat(),
         days=overview.per_day(read, days, zone, groups),
-        speakers=overview.speakers(read, overview.start_of(days[0], zone), SPEAKERS, groups),
-        authors=overview.authors(read, days, zone, groups, SPEAKERS),
+        speakers=[Speaker(one.agent_id, one.name, sum(one.days.values())) for one in authors],
+        authors=authors,
         projects=overview.projects(read, days, zone, groups, PROJECTS),
         documents=overview.documents(read, groups),
         is_index_complete=documents.is_complete(read),

@@ -1,4 +1,4 @@
-"""Administration of a workspace over HTTP: its tokens and its audit log."""
+"""Administration of a workspace over HTTP: its tokens, the applications that people let in, and its audit log."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 from palaver.errors import Invalid, NotFound, Refused, Unavailable
 from palaver.model import visibility
 from palaver.model.admin.audit import Deed, signature
+from palaver.model.admin.oauth import Application
 from palaver.model.people import Caller, Token, TokenKind, TokenScope
 from palaver.model.requests import Id, Line, NoArguments, Request, clamp
 from palaver.model.times import now, parse
@@ -138,6 +139,38 @@ async def revoke_token(workspace: Workspace, caller: Caller, request: RevokeToke
     """Revoke a token of your workspace at once. Streams and connections that use it are closed."""
     visibility.must_be_person(caller)
     return Revoked((await keyring_of(workspace).revoke(request.token_id, signature(caller))).id)
+
+
+@operation(Route("GET", "/api/applications"))
+async def list_applications(workspace: Workspace, caller: Caller, request: NoArguments) -> list[Application]:
+    """List the applications that you let in with OAuth. Admins see those of everybody in the workspace."""
+    visibility.must_be_person(caller)
+    person = _only_of(caller)
+    return [one for one in await keyring_of(workspace).applications() if person in (None, one.person)]
+
+
+class RevokeApplication(Request):
+    application_id: Id
+    """Id of the application, as listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevokedApplication:
+    revoked: str
+
+
+@operation(Route("DELETE", "/api/applications/{application_id}"))
+async def revoke_application(workspace: Workspace, caller: Caller, request: RevokeApplication) -> RevokedApplication:
+    """Revoke an application that you let in: its tokens and connections end at once. Admins can revoke all."""
+    visibility.must_be_person(caller)
+    keyring = keyring_of(workspace)
+    revoked = await keyring.revoke_application(request.application_id, _only_of(caller), signature(caller))
+    return RevokedApplication(revoked.id)
+
+
+def _only_of(caller: Caller) -> str | None:
+    """The person whose applications the caller manages; None for those of everybody."""
+    return None if "admin" in caller.scopes else caller.name
 
 
 @operation(Route("GET", "/api/workspaces"))

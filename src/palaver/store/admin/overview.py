@@ -52,13 +52,13 @@ class ProjectDays:
     days: dict[str, int]
 
 
-def start_of(day: date, zone: tzinfo) -> int:
+def _start_of(day: date, zone: tzinfo) -> int:
     return micros(datetime(day.year, day.month, day.day, tzinfo=zone))
 
 
 def per_day(read: Reader, days: Sequence[date], zone: tzinfo, groups: str | None) -> list[Day]:
     """The messages of each of these consecutive days in a time zone. Days without messages are left out."""
-    starts = [start_of(day, zone) for day in days]
+    starts = [_start_of(day, zone) for day in days]
     counts: Counter[tuple[date, str]] = Counter()
     for row in read.all("messages_per_quarter_hour", since=starts[0], groups=groups):
         counts[_day_of(row, days, starts), row["source"]] += row["messages"]
@@ -67,7 +67,7 @@ def per_day(read: Reader, days: Sequence[date], zone: tzinfo, groups: str | None
 
 def authors(read: Reader, days: Sequence[date], zone: tzinfo, groups: str | None, limit: int) -> list[AuthorDays]:
     """The most active agents and people on these consecutive days, the most active first."""
-    starts = [start_of(day, zone) for day in days]
+    starts = [_start_of(day, zone) for day in days]
     rows = read.all("messages_per_quarter_hour_and_author", since=starts[0], groups=groups)
     found = _busiest([((row["agent_id"], row["name"]), row) for row in rows], days, starts, limit)
     return [AuthorDays(agent_id, _shown_name(read, agent_id, name), counts) for (agent_id, name), counts in found]
@@ -75,7 +75,7 @@ def authors(read: Reader, days: Sequence[date], zone: tzinfo, groups: str | None
 
 def projects(read: Reader, days: Sequence[date], zone: tzinfo, groups: str | None, limit: int) -> list[ProjectDays]:
     """The projects with the most messages on these consecutive days, the most active first."""
-    starts = [start_of(day, zone) for day in days]
+    starts = [_start_of(day, zone) for day in days]
     rows = read.all("messages_per_quarter_hour_and_project", since=starts[0], groups=groups)
     found = _busiest([((row["project"],), row) for row in rows], days, starts, limit)
     return [ProjectDays(project, counts) for (project,), counts in found]
@@ -103,13 +103,6 @@ def _day_of(row: Row, days: Sequence[date], starts: Sequence[int]) -> date:
 def _shown_name(read: Reader, agent_id: str | None, name: str | None) -> str:
     agent = agents.find(read, agent_id) if agent_id else None
     return agent.shown_name if agent else name or agent_id or "unknown"
-
-
-def speakers(read: Reader, since: int, limit: int, groups: str | None) -> list[Speaker]:
-    found = []
-    for row in read.all("messages_by_agent", since=since, limit=limit, groups=groups):
-        found.append(Speaker(row["agent_id"], _shown_name(read, row["agent_id"], row["name"]), row["messages"]))
-    return found
 
 
 def documents(read: Reader, groups: str | None) -> dict[str, int]:

@@ -7,17 +7,6 @@ WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'session
 GROUP BY 1, 2
 ORDER BY 1, 2;
 
--- name: messages_by_agent  the most active agents on the bus and in sessions
-SELECT coalesce(p.author_id, d.agent_id) AS agent_id, CASE WHEN coalesce(p.author_id, d.agent_id) IS NULL THEN p.author END
-       AS name, count(*) AS messages
-FROM passages p JOIN documents d ON d.id = p.document_id
-WHERE p.created_at >= :since AND p.position > 0 AND d.source IN ('bus', 'sessions') AND d.deleted_at IS NULL
-  AND (CAST(:groups AS text) IS NULL OR d.source <> 'sessions'
-       OR d.agent_id || '/' || coalesce(d.project, '') IN (SELECT value FROM json_each(:groups)))
-GROUP BY 1, 2
-ORDER BY 3 DESC, 1, 2
-LIMIT :limit;
-
 -- name: messages_per_quarter_hour_and_author  messages of agents and people on the bus and in sessions, over time
 SELECT p.created_at / 900000000 AS quarter_hour, coalesce(p.author_id, d.agent_id) AS agent_id,
        CASE WHEN coalesce(p.author_id, d.agent_id) IS NULL THEN p.author END AS name, count(*) AS messages

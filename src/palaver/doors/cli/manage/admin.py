@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -20,15 +20,14 @@ from palaver.doors.cli.connection import open_app, open_workspace, refuse_server
 from palaver.errors import NotFound, PalaverError, Refused
 from palaver.model.admin.audit import KINDS
 from palaver.model.events import encode
-from palaver.model.people import ALL_SCOPES, Token, TokenScope
+from palaver.model.people import ALL_SCOPES, Token, TokenKind
 from palaver.operations.admin import backup as backups
 from palaver.operations.admin import demo as demo_data
 from palaver.operations.admin.purge import purge as purge_workspace
+from palaver.operations.admin.tokens import LONGEST, SCOPES
 
 T = TypeVar("T")
 
-LONGEST = timedelta(days=36500)
-SCOPES: tuple[TokenScope, ...] = ("read", "write", "admin")
 OUTPUT_AND_DATA = ("format", "json", *options.DATA)
 
 
@@ -140,9 +139,7 @@ class Duration(click.ParamType[timedelta]):
         return duration
 
 
-def _create_token(
-    kind: Literal["human", "agent"], name: str, scope: tuple[str, ...], expires: timedelta | None
-) -> None:
+def _create_token(kind: TokenKind, name: str, scope: tuple[str, ...], expires: timedelta | None) -> None:
     target = options.target_of(click.get_current_context())
     workspace = target.workspace or DEFAULT
     names = {name.strip() for text in scope or ("read,write",) for name in text.split(",") if name.strip()}
@@ -179,10 +176,8 @@ def create_token(agent: str | None, human: str | None, scope: tuple[str, ...], e
     """
     if agent is not None and human is not None:
         raise Refused("A token is for a person or for an agent. Give --human or --agent, not both.")
-    if agent is not None:
-        _create_token("agent", agent or "human", scope, expires)
-    else:
-        _create_token("human", human or "human", scope, expires)
+    kind: TokenKind = "human" if agent is None else "agent"
+    _create_token(kind, agent or human or "human", scope, expires)
 
 
 @options.add("workspace", *OUTPUT_AND_DATA)
