@@ -30,6 +30,13 @@ from palaver.store.workspaces import Workspace
 
 Story = Mapping[str, Any]
 HUMAN = Caller(kind="human", name="demo")
+LIBRARY = {
+    "notes": notes.create_note,
+    "prompts": prompts.create_prompt,
+    "characters": characters.create_character,
+    "chats": chats.create_chat,
+    "media": media.create_media,
+}
 SESSION_DAYS = 24
 """The sessions of the story are spread over this many days."""
 _SPAN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?")
@@ -122,34 +129,20 @@ def _post(change: Change, thread_id: str, told: Story, people: Mapping[str, Agen
 
 
 async def _add_library(workspace: Workspace, story: Story, moment: datetime) -> int:
-    for note in story["notes"]:
-        text, at = note["text"].strip(), iso(before(moment, note["ago"]))
-        request = notes.CreateNote(title=note["title"], content=text, keywords=note["keywords"], created_at=at)
-        await notes.create_note.perform(workspace, HUMAN, request)
-    for prompt in story["prompts"]:
-        await prompts.create_prompt.perform(workspace, HUMAN, prompts.CreatePrompt(**prompt))
-    ids = {
-        one["name"]: (await characters.create_character.perform(workspace, HUMAN, characters.CreateCharacter(**one))).id
-        for one in story["characters"]
-    }
-    for told in story["chats"]:
-        begun = before(moment, told["ago"])
-        new = chats.CreateChat(title=told["title"], character_id=ids[told["character"]], created_at=iso(begun))
-        chat = await chats.create_chat.perform(workspace, HUMAN, new)
-        for number, (sender, text) in enumerate(told["messages"]):
-            at = iso(begun + timedelta(minutes=number))
-            said = chats.AddChatMessage(conversation_id=chat.id, sender=sender, content=text, created_at=at)
-            await chats.add_chat_message.perform(workspace, HUMAN, said)
-    for told in story["media"]:
-        segments = [media.GivenSegment(start=start, end=end, text=text) for start, end, text in told["segments"]]
-        item = media.CreateMedia(
-            title=told["title"],
-            media_type=told["media_type"],
-            keywords=told["keywords"],
-            transcript=media.GivenTranscript(segments=segments),
-            created_at=iso(before(moment, told["ago"])),
-        )
-        await media.create_media.perform(workspace, HUMAN, item)
+    """Add the documents of the library, whose fields in the story are those of the requests, and conversations."""
+    ids: dict[str, int | str] = {}
+    for kind, operation in LIBRARY.items():
+        for told in story[kind]:
+            begun = before(moment, told.get("ago", ""))
+            fields = {name: value for name, value in told.items() if name in operation.request.model_fields}
+            fields |= {"created_at": iso(begun)}
+            fields |= {"character_id": ids[told["character"]]} if "character" in told else {}
+            document = await operation.perform(workspace, HUMAN, operation.request(**fields))
+            ids[told.get("name") or told["title"]] = document.id
+            for number, (sender, text) in enumerate(told.get("messages", ())):
+                at = iso(begun + timedelta(minutes=number))
+                said = chats.AddChatMessage(conversation_id=document.id, sender=sender, content=text, created_at=at)
+                await chats.add_chat_message.perform(workspace, HUMAN, said)
     for told in story["conversations"]:
         begun = before(moment, told["ago"])
         lines = tuple(
@@ -159,7 +152,7 @@ async def _add_library(workspace: Workspace, story: Story, moment: datetime) -> 
         id = "demo-" + re.sub(r"\W+", "-", told["title"].lower()).strip("-")
         talk = Conversation(id, told["origin"], told["title"], begun, lines[-1].ts, lines)
         await workspace.change(partial(archive.put, conversation=talk))
-    return sum(len(story[kind]) for kind in ("notes", "prompts", "characters", "chats", "media", "conversations"))
+    return sum(len(story[kind]) for kind in (*LIBRARY, "conversations"))
 
 
 def _turns(
