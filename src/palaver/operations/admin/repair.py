@@ -118,11 +118,6 @@ async def problems_of_files(settings: Settings, name: str) -> list[str]:
     return [f"tables or indexes are missing: {', '.join(gone)}"] if gone else []
 
 
-async def problems_before_opening(settings: Settings, name: str) -> list[str]:
-    """The problems of its files; none if the workspace does not exist yet."""
-    return await problems_of_files(settings, name) if await asyncio.to_thread(has_data, settings, name) else []
-
-
 async def problems_of_data(workspace: Workspace) -> list[str]:
     """The engine's own check, and whether the search index matches the texts."""
     found = await asyncio.to_thread(workspace.engine.check)
@@ -253,13 +248,9 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
     if engine_name(settings) == "sqlite":
         async for repaired in _repair_files(settings):
             yield repaired
-    async for repaired in _repair_list(settings):
+    done, names = await _repair_list(settings)
+    for repaired in done:
         yield repaired
-    engine = await asyncio.to_thread(open_engine, settings, "server", "server")
-    try:
-        names = await engine.read(tokens.workspaces)
-    finally:
-        await asyncio.to_thread(engine.close)
     for name in names:
         if not await asyncio.to_thread(has_data, settings, name):
             yield Repaired(f"workspace {name}", DATABASE_MISSING, is_whole=False)
@@ -331,30 +322,29 @@ def _describe(result: RecoveryResult) -> str:
     return f"{said}. Rows lost: {', '.join(lost)}; a backup may have them"
 
 
-async def _repair_list(settings: Settings) -> AsyncIterator[Repaired]:
+async def _repair_list(settings: Settings) -> tuple[list[Repaired], list[str]]:
     """Add workspaces with data that are missing in the list of workspaces. Losses that were found earlier are reported
-    once more, and then count as known."""
+    once more, and then count as known. Returns this, and the names of all workspaces."""
     there = await asyncio.to_thread(workspaces_with_data, settings)
     is_lost = bool(there) and not await asyncio.to_thread(has_data, settings, "server", "server")
 
-    def work(change: Change) -> tuple[list[str], list[str]]:
+    def work(change: Change) -> tuple[list[Repaired], list[str]]:
         data_losses.note_lost_server_database(change, there if is_lost else [])
         data_losses.restore_audit_protection(change)
         again = [name for name in there if tokens.add_workspace(change, name)]
-        known = data_losses.unsettled(change)
-        if known:
+        done = [
+            Repaired(SERVER, f"the workspace {name} was missing in the list, and was added again") for name in again
+        ]
+        if losses := data_losses.unsettled(change):
             data_losses.settle(change)
-        return again, known
+        done += [Repaired(SERVER, loss, is_whole=False) for loss in losses]
+        return done, tokens.workspaces(change)
 
     engine = await asyncio.to_thread(open_engine, settings, "server", "server")
     try:
-        again, known = await engine.change(work)
+        return await engine.change(work)
     finally:
         await asyncio.to_thread(engine.close)
-    for name in again:
-        yield Repaired(SERVER, f"the workspace {name} was missing in the list, and was added again")
-    for loss in known:
-        yield Repaired(SERVER, loss, is_whole=False)
 
 
 async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIterator[Repaired]:
