@@ -85,14 +85,22 @@ async def issue(
     here: Workspace, kind: TokenKind, name: str, scopes: list[TokenScope], expires_in: timedelta | None, by: str
 ) -> tuple[Token, str]:
     """Create a token for a person or an agent, and return it with its secret. An unknown agent is registered."""
-    agent_id = None
-    if kind == "agent":
-        agent_id, name = await here.change(lambda change: _known_agent(change, name))
-    else:
-        await here.change(lambda change: _take_name_of_person(change, name))
+
+    def take_name(change: Change) -> tuple[str | None, str]:
+        if kind == "human":  # no agent may be called like a person
+            names.must_be_free(change, name, by=names.PEOPLE + name)
+            names.take_for_people(change, [name])
+            return None, name
+        agent = agents.named(change, name)
+        if agent is None:
+            names.must_be_free(change, name)
+            agent, _ = agents.register(change, agents.NewAgent(name, is_online=False))
+        return agent.id, agent.slug
+
+    agent_id, taken = await here.change(take_name)
     at = now()
     until = at + expires_in if expires_in else None
-    token = Token(str(uuid4())[:8], here.name, kind, name, agent_id, scopes, at, until, None)
+    token = Token(str(uuid4())[:8], here.name, kind, taken, agent_id, scopes, at, until, None)
     return token, await keyring_of(here).create(token, by)
 
 
@@ -107,21 +115,6 @@ def _span(request: CreateToken) -> timedelta | None:
     if left <= timedelta(0):
         raise Refused("expires_at: is in the past. Choose a later time, or leave it out.")
     return min(left, LONGEST)
-
-
-def _known_agent(change: Change, name: str) -> tuple[str, str]:
-    """The id and slug of the agent with this name. An unknown agent is created."""
-    agent = agents.named(change, name)
-    if agent is None:
-        names.must_be_free(change, name)
-        agent, _ = agents.register(change, agents.NewAgent(name, is_online=False))
-    return agent.id, agent.slug
-
-
-def _take_name_of_person(change: Change, name: str) -> None:
-    """Keep the name of a person, so that no agent is called like it. It must not be the name of an agent."""
-    names.must_be_free(change, name, by=names.PEOPLE + name)
-    names.take_for_people(change, [name])
 
 
 class RevokeToken(Request):
