@@ -22,7 +22,7 @@ from palaver.store.engines.postgres.shared_connections import MOST_CONNECTIONS
 from palaver.store.workspaces import file_of, has_data, open_engine
 
 NEWEST = named_sql.migrations("sqlite", "workspace")[-1][0]
-WITHOUT_NEWEST = "DROP TABLE {schema}closed_points"
+WITHOUT_NEWEST = "CREATE TABLE {schema}reserved_calls (caller text)"
 """Undoes the newest migration."""
 
 
