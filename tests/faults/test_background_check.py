@@ -257,13 +257,16 @@ def test_the_check_can_be_switched_off(engine: Engine, tmp_path: Path):
         assert not (place.home / "checks" / "default.json").exists()
 
 
-def test_the_quick_check_leaves_out_a_table_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_quick_check_ends_when_a_table_takes_too_long_or_the_file_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     place = Place(tmp_path, "")
     fill(place.home)
     overwrite(place.file, pages_of(place, "passages")[2:3])
     assert "the table passages is damaged" in str(engine_of_sqlite.quick_problems_of(place.file))
-    monkeypatch.setattr(engine_of_sqlite, "MOST_SECONDS_OF_A_TABLE", -1.0)
     monkeypatch.setattr(engine_of_sqlite, "STEPS_BETWEEN_LOOKS", 10)
+    assert "passages" not in str(engine_of_sqlite.quick_problems_of(place.file, lambda: True))
+    monkeypatch.setattr(engine_of_sqlite, "MOST_SECONDS_OF_A_TABLE", -1.0)
     assert "passages" not in str(engine_of_sqlite.quick_problems_of(place.file))
 
 

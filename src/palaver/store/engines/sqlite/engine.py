@@ -192,6 +192,9 @@ class SqliteEngine:
         self._searchers = ThreadPoolExecutor(READERS, thread_name_prefix=f"search-{path.stem}")
         self._checkpoints = Checkpoints(path, self._writer.raw, self._readers)
         self._idle: list[SqliteConnection] = []
+        self._is_closed = False
+        self._checking = threading.Lock()
+        """Held by a quick check."""
         self._stats = EngineStats()
         self._thread = threading.Thread(target=self._write_for_ever, name=f"write-{path.stem}", daemon=True)
         self._thread.start()
@@ -320,7 +323,10 @@ class SqliteEngine:
 
     def check(self, *, is_quick: bool = False) -> list[str]:
         with readable_errors():
-            return quick_problems_of(self.path) if is_quick else problems_of(self.path)
+            if not is_quick:
+                return problems_of(self.path)
+            with self._checking:
+                return [] if self._is_closed else quick_problems_of(self.path, lambda: self._is_closed)
 
     def lost_files(self) -> list[str]:
         """Look for the file and its log by name, because this process still has the old files open."""
@@ -363,6 +369,9 @@ class SqliteEngine:
                 time.sleep(0.05)
 
     def close(self) -> None:
+        self._is_closed = True
+        with self._checking:  # a quick check ends now, so that the writer has the last connection
+            pass
         self._searchers.shutdown(wait=True)
         self._readers.shutdown(wait=True)
         for connection in self._idle:
@@ -381,13 +390,13 @@ def problems_of(path: Path) -> list[str]:
     return [problem for problem in found if problem != "ok"]
 
 
-def quick_problems_of(path: Path) -> list[str]:
+def quick_problems_of(path: Path, is_stopped: Callable[[], bool] = lambda: False) -> list[str]:
     """Check the tables of a file that is in use. One that is too large for that is left out."""
     own = SqliteConnection(path, SqliteDialect(), read_only=True)
     found = []
     try:
         tables = own.raw.execute(named_sql.load("sqlite")["all_tables"]).fetchall()
-        own.raw.set_progress_handler(lambda: time.monotonic() > until, STEPS_BETWEEN_LOOKS)
+        own.raw.set_progress_handler(lambda: is_stopped() or time.monotonic() > until, STEPS_BETWEEN_LOOKS)
         for (table,) in tables:
             until = time.monotonic() + MOST_SECONDS_OF_A_TABLE
             try:
@@ -396,7 +405,7 @@ def quick_problems_of(path: Path) -> list[str]:
                     found.append(f"rows of the table {table} belong to nothing")
             except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as problem:
                 said = [str(problem)]
-            except (apsw.InterruptError, apsw.SQLError):  # it is too large, or was dropped meanwhile
+            except (apsw.InterruptError, apsw.SQLError):  # it is too large or was dropped, or the engine is closed
                 continue
             if said != ["ok"]:
                 found.append(f"the table {table} is damaged ({said[0].strip().splitlines()[0]})")
