@@ -21,7 +21,6 @@ from palaver.model.projects import typed_project
 from palaver.operations.admin import repair
 from palaver.operations.sessions import recording, searching, session_index
 from palaver.search.vectors import background
-from palaver.store.workspaces import has_data
 
 COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
 
@@ -220,8 +219,7 @@ async def _verify(target: Target) -> tuple[list[session_index.Difference], list[
     """The differences, other problems, and turns that are in no transcript."""
     refuse_server(target)
     # Opening the workspace would create missing tables, so look before.
-    settings, name = target.settings(), target.workspace or DEFAULT
-    if has_data(settings, name) and (problems := await repair.problems_of_files(settings, name)):
+    if problems := await repair.problems_before_opening(target.settings(), target.workspace or DEFAULT):
         return [], problems, []
     async with open_workspace(target) as (app, here):
         problems = await app.losses() + await repair.problems_of_data(here)

@@ -15,7 +15,6 @@ from palaver.doors.http.rest import reports_errors
 from palaver.model.requests import NoArguments
 from palaver.operations.admin.background_check import PARTS, SERVER_PARTS
 from palaver.operations.bus.connect import get_status
-from palaver.store.workspaces import Workspace
 
 
 @reports_errors
@@ -35,7 +34,7 @@ async def metrics(request: Request) -> Response:
         *_metric("palaver_agents_online", "gauge", status.agents_online),
         *(_metric("palaver_vectors", "gauge", model.done) if model else ()),
         *(_metric("palaver_vectors_missing", "gauge", model.passages - model.done) if model else ()),
-        *_check_metrics(here),
+        *_check_metrics(requester),
         *_metric("palaver_events_total", "counter", status.last_event_id),
         "# TYPE palaver_requests_total counter",
         *(
@@ -60,9 +59,9 @@ async def metrics(request: Request) -> Response:
     return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
 
-def _check_metrics(here: Workspace) -> Iterator[str]:
+def _check_metrics(requester: Requester) -> Iterator[str]:
     """The background check: its findings by part, whether it runs, and when it last completed a round."""
-    status = here.check_state.status
+    here, status = requester.workspace, requester.workspace.check_state.status
     counts = Counter(one.part for one in status.findings)
     yield "# TYPE palaver_check_findings gauge"
     for part in PARTS:

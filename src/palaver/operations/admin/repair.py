@@ -118,6 +118,11 @@ async def problems_of_files(settings: Settings, name: str) -> list[str]:
     return [f"tables or indexes are missing: {', '.join(gone)}"] if gone else []
 
 
+async def problems_before_opening(settings: Settings, name: str) -> list[str]:
+    """The problems of its files; none if the workspace does not exist yet."""
+    return await problems_of_files(settings, name) if await asyncio.to_thread(has_data, settings, name) else []
+
+
 async def problems_of_data(workspace: Workspace) -> list[str]:
     """The engine's own check, and whether the search index matches the texts."""
     found = await asyncio.to_thread(workspace.engine.check)
