@@ -4,12 +4,13 @@ ARGS ?=
 export PYTHON
 
 BIN := .venv/bin
+TESTS := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 HAVE_RUNTIME := .venv/.have-runtime
 HAVE_DEV := .venv/.have-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: oauth-clients help setup setup-dev serve test lint format screenshots reference docs bench eval faults soak fuzz schemathesis conformance clients wheel sbom audit try-deploy lock clean
+.PHONY: oauth-clients help setup setup-dev serve test test-all lint format screenshots reference docs bench eval faults soak fuzz schemathesis conformance clients wheel sbom audit try-deploy lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,10 +22,15 @@ setup-dev: $(HAVE_DEV) ## install what working on it needs, into .venv
 serve: setup ## run the server: make serve ARGS="--port 8000"
 	@$(BIN)/palaver serve $(ARGS)
 
-test: setup-dev ## run the tests: make test ARGS="-k search"
+test: setup-dev ## run the tests, each behaviour once: make test ARGS="-k search"
 	@tools/ensure-chromium >/dev/null
 	@tools/clients --install
-	@$(BIN)/python tools/run_tests.py $(ARGS)
+	@$(TESTS) --share main $(ARGS)
+
+test-all: setup-dev ## run the tests that make test leaves out: all combinations, more examples, all clients
+	@tools/ensure-chromium >/dev/null
+	@tools/clients --install test-all
+	@$(TESTS) --share rest $(ARGS)
 
 lint: setup-dev ## check style, format and types
 	@$(BIN)/ruff check .

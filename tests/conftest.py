@@ -44,9 +44,10 @@ os.environ["PALAVER_MODEL"] = "words"
 
 # CI takes the same examples at every run; random ones are for working on the code.
 # No example has a deadline, because that would depend on what else the machine does.
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.register_profile("here", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") or os.environ.get("SAME_EXAMPLES") else "here")
+IS_CI = bool(os.environ.get("CI") or os.environ.get("SAME_EXAMPLES"))
+settings.register_profile("short", derandomize=IS_CI, deadline=None)
+settings.register_profile("long", derandomize=IS_CI, deadline=None, max_examples=500)
+settings.load_profile("short")
 
 
 T = TypeVar("T")
@@ -76,7 +77,7 @@ class Engine:
         return cast(T, self.kept[name])
 
 
-LONGEST = [
+FIRST = [
     "console/test_thread_view.py", "console/test_safety.py", "faults/test_doctor.py", "trust/test_isolation.py",
     "faults/test_listeners.py", "faults/test_sessions.py", "sessions/test_session_search.py",
     "archive/test_conversation_search.py", "clients/test_clients.py", "console/test_search_view.py",
@@ -97,33 +98,92 @@ def pytest_configure(config: pytest.Config) -> None:
         fork_server.share()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--share",
+        choices=["main", "rest"],
+        help="main: each behaviour once, as in `make test`. rest: what that leaves out, as in `make test-all`. "
+        "Without this option all tests run.",
+    )
+
+
 def is_chosen(item: pytest.Item) -> bool:
-    """Should this test run? The mark `on_postgres` that is nearest to it decides.
+    """Should this test run at all? The mark `on_postgres` that is nearest to it decides.
 
     `on_postgres(False)` means SQLite only. `on_postgres(door=["stdio"])` means PostgreSQL with this value of `door` only.
     """
     mark = item.get_closest_marker("on_postgres")
-    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    if mark is None or "postgres" not in (params.get("engine"), params.get("place")):
+    if mark is None or not uses_postgres(item):
         return True
     if mark.args:
         return bool(mark.args[0])
-    return all(params[name] in values for name, values in mark.kwargs.items() if name in params)
+    return all(values_of(item)[name] in values for name, values in mark.kwargs.items() if name in values_of(item))
+
+
+def is_in_main_share(item: pytest.Item) -> bool:
+    """Does `make test` run it? On PostgreSQL only if the store is asked, or if BOTH_ENGINES says so."""
+    if mark := item.get_closest_marker("thorough"):
+        return mark.args == ("postgres",) and not uses_postgres(item)
+    mark = item.get_closest_marker("on_postgres")
+    return not uses_postgres(item) or item.path.parent.name == "store" or (mark is not None and mark.args == (True,))
+
+
+def uses_postgres(item: pytest.Item) -> bool:
+    return "postgres" in (values_of(item).get("engine"), values_of(item).get("place"))
+
+
+def values_of(item: pytest.Item) -> dict[str, Any]:
+    """The values of its parameters."""
+    return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+
+
+def beyond_examples(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Of each test with the mark `examples(n)` all but n cases, which are spread evenly."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("examples"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return {item for each in cases.values() for item in each} - {
+        each[place * len(each) // count]
+        for each in cases.values()
+        for count in [cast(pytest.Mark, each[0].get_closest_marker("examples")).args[0]]
+        for place in range(count)
+    }
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what `on_postgres` excludes, and run long files first.
+    """Leave out what `on_postgres` and `--share` exclude, and run long files first.
 
     Workers take one file at a time, and a long file at the end keeps the others waiting.
     """
-    left_out = [item for item in items if not is_chosen(item)]
-    if left_out:
+    share = config.getoption("share")
+    chosen = [item for item in items if is_chosen(item)]
+    if share:
+        in_main = [item for item in chosen if is_in_main_share(item)]
+        left = beyond_examples(in_main)
+        main = {item for item in in_main if item not in left}
+        is_main = share == "main"
+        # Property tests run in both shares: in the second with many more examples.
+        chosen = [item for item in chosen if (item in main) == is_main or (not is_main and is_property(item))]
+        settings.load_profile("short" if is_main else "long")
+    wanted = set(chosen)
+    if left_out := [item for item in items if item not in wanted]:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if is_chosen(item)]
+        items[:] = chosen
     sizes = Counter(item.path for item in items)
-    places = {Path(__file__).parent / name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: (places.get(item.path, len(LONGEST)), -sizes[item.path], str(item.path)))
+    places = {Path(__file__).parent / name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: (places.get(item.path, len(FIRST)), -sizes[item.path], str(item.path)))
+
+
+def is_property(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Show a failure at once: the run goes on for minutes."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED {report.nodeid} ({report.when})\n{report.longreprtext}\n", file=sys.__stderr__, flush=True)
 
 
 def pytest_collection_finish() -> None:

@@ -111,6 +111,9 @@ class Server:
     def pid(self) -> int:
         return self.process.pid
 
+    def metrics(self) -> str:
+        return httpx.get(f"{self.url}/metrics", timeout=PATIENCE, verify=NO_TLS).text
+
     def said(self) -> str:
         return self.log.read_text("utf-8", "replace")
 

@@ -6,9 +6,12 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.thorough
 def test_packages_that_build_and_run_palaver_are_kept():
     """Packages that only build palaver are removed after the installation. tomlkit also edits settings."""
     found = re.search(r"^ +for name in .*?^ +done$", (ROOT / "tools" / "install").read_text("utf-8"), re.DOTALL | re.M)

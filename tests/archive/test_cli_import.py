@@ -399,6 +399,7 @@ def nothing(to: Path) -> Path:
 HOSTILE = [bomb, deep, cut_zip, noise, noise_called_json, noise_called_database, linked, nothing]
 
 
+@pytest.mark.examples(4)
 @ONE_ENGINE
 @pytest.mark.parametrize("make", HOSTILE, ids=[make.__name__ for make in HOSTILE])
 def test_a_hostile_file_is_a_clear_message_that_names_it_and_the_good_one_is_kept(

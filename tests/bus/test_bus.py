@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -77,9 +76,8 @@ def test_waiting_by_topic_ends_when_something_is_said(api: httpx.Client, mcp: Mc
         waiting = pool.submit(mcp.call, "msg_wait", thread_id=thread.topic, timeout_ms=30_000)
         eventually(is_waiting)
         thread.post("hello")
-        posted = time.monotonic()
-        assert [message["content"] for message in waiting.result()["messages"]] == ["hello"]
-    assert time.monotonic() - posted < 10
+        woken = waiting.result(timeout=20)  # before its own end, after 30 seconds
+        assert [message["content"] for message in woken["messages"]] == ["hello"]
 
 
 def test_the_events_of_a_thread_are_found_by_its_topic(api: httpx.Client):
@@ -668,10 +666,8 @@ def test_waiting_returns_as_soon_as_something_arrives(api: httpx.Client, mcp: Mc
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(wait)
         eventually(is_waiting)
-        began = time.monotonic()
         message = thread.post("hello")
-        assert waiting.result()["messages"] == [message]
-        assert time.monotonic() - began < 5
+        assert waiting.result(timeout=20)["messages"] == [message]  # before its own end, after 30 seconds
     eventually(lambda: not is_waiting())
 
 
@@ -851,6 +847,7 @@ def test_humans_see_what_is_for_humans_only(api: httpx.Client, thread: Thread, h
 
 
 def test_an_agent_who_posts_for_humans_only_does_not_read_it_back(mcp: Mcp, api: httpx.Client, thread: Thread):
+    mcp.call("bus_connect", thread_name=thread.topic)
     asked = {"thread_id": thread.id, "content": "for you", "metadata": {"visibility": "human_only"}}
     posted = mcp.call("msg_post", asked)
     assert posted["content"] == HIDDEN

@@ -485,6 +485,7 @@ def test_a_program_without_a_start_after_compaction_gets_its_briefing_with_the_n
 # Many at once
 
 
+@pytest.mark.thorough
 def test_sixteen_sessions_that_start_at_once_on_a_busy_machine_are_each_briefed_once(place: Server, tmp_path: Path):
     burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(16)]
     try:

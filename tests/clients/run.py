@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,8 @@ from tests.helpers import NO_TLS, PATIENCE, Server, free_port, start_server
 PATIENCE_WITH_CLIENT = 150.0
 IN_TESTS = ("claude", "ts-v1", "python-v1")
 """The clients that `make test` runs: quick ones, one for each way to read an answer."""
+TESTS = {"test": IN_TESTS, "test-all": (*IN_TESTS, "codex", "gemini", "opencode")}
+"""The clients that `make test` and `make test-all` install."""
 
 
 @dataclass
@@ -240,10 +242,16 @@ def main() -> int:
     parser.add_argument(
         "--save", type=Path, help="Write what each client sent to palaver and to the model to this folder."
     )
-    parser.add_argument("--install", action="store_true", help="Only install the clients that `make test` runs.")
+    parser.add_argument(
+        "--install",
+        nargs="?",
+        const="test",
+        choices=TESTS,
+        help="Only install the clients that `make test` runs, or `make test-all`.",
+    )
     asked = parser.parse_args()
     if asked.install:
-        return install_for_tests()
+        return install_for_tests(TESTS[asked.install])
     if unknown := set(asked.client) - set(names):
         parser.error(f"unknown client: {', '.join(sorted(unknown))}. Known: {', '.join(names)}")
     wanted = asked.client or names
@@ -272,10 +280,10 @@ def main() -> int:
     return 0 if outcomes and all(outcome.is_good for outcome in outcomes) else 1
 
 
-def install_for_tests() -> int:
+def install_for_tests(names: Collection[str]) -> int:
     """Without a registry some tests are skipped, which is fine at a desk and a failure in CI."""
     for program in PROGRAMS:
-        if program.name in IN_TESTS:
+        if program.name in names:
             try:
                 install(program)
             except NotInstalled as error:

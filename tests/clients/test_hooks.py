@@ -159,6 +159,7 @@ def test_the_next_session_in_the_project_knows_the_last_one(desk: Desk):
     assert f"You are the agent {desk.agent} in palaver" in read, "the same agent as before"
 
 
+@pytest.mark.thorough
 def test_a_resumed_session_has_its_token_and_its_message_once(desk: Desk):
     desk.meet()
     desk.post(f"@{desk.name} the parser drops the last line")
@@ -171,6 +172,7 @@ def test_a_resumed_session_has_its_token_and_its_message_once(desk: Desk):
     assert tokens_in(resumed) == tokens_in(first), "Gemini CLI forgets what its hooks said, and is told again"
 
 
+@pytest.mark.thorough
 def test_a_compacted_session_has_the_token_it_had(desk: Desk):
     if desk.program.name != "claude":
         pytest.skip("only Claude Code compacts on command without a terminal")

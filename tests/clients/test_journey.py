@@ -126,6 +126,7 @@ def person(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Person]:
         yield Person(home, palaver, token)
 
 
+@pytest.mark.thorough
 def test_agents_of_a_person_remember_what_was_done_in_a_project(person: Person):
     person.work("claude", "exporter", f"Note this: {DECIDED}", says_nothing())
     eventually(lambda: person.recorded("marmalade"))

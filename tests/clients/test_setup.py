@@ -139,6 +139,7 @@ def test_a_client_that_starts_palaver_itself_is_connected(desk: Desk):
     assert "http://" not in said
 
 
+@pytest.mark.thorough
 @every("claude", "codex", "gemini", "opencode")
 def test_a_token_is_sent_to_a_teams_server(desk: Desk, tmp_path: Path):
     with start_server(tmp_path / "team", PALAVER_AUTH="token") as team:
@@ -177,6 +178,7 @@ def test_a_check_says_that_codex_has_not_been_told_to_trust_the_hooks(desk: Desk
     assert "Codex does not run 5 of 5 hooks, as they are not trusted yet. Type /hooks in Codex." in done.stdout
 
 
+@pytest.mark.thorough
 @every("claude", "codex", "gemini", "opencode")
 def test_a_client_still_starts_after_palaver_is_removed(desk: Desk):
     before = sorted(path for path in desk.home.rglob("*"))
@@ -215,6 +217,7 @@ def test_the_plugin_and_its_marketplace_are_valid(desk: Desk):
         assert "Validation passed" in desk.run("claude", "plugin", "validate", "--strict", str(path))
 
 
+@pytest.mark.thorough
 @every("claude")
 def test_the_plugin_has_hooks_a_skill_and_commands(desk: Desk):
     desk.run(*desk.program.command(desk.start), "--plugin-dir", str(INTEGRATIONS / "claude-code"))
@@ -226,6 +229,7 @@ def test_the_plugin_has_hooks_a_skill_and_commands(desk: Desk):
         assert name in desk.told()
 
 
+@pytest.mark.thorough
 @every("claude")
 def test_the_plugin_is_installed_from_the_repository(desk: Desk):
     desk.run("claude", "plugin", "marketplace", "add", str(ROOT))

@@ -190,6 +190,8 @@ class Slow:
 
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
-both_sizes = pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
-"""Runs a test in a wide window and in one as narrow as a phone."""
+both_sizes = pytest.mark.parametrize(
+    "viewport", [pytest.param(WIDE, id="wide"), pytest.param(PHONE, id="phone", marks=pytest.mark.thorough)]
+)
+"""Runs a test in a wide window, and with `make test-all` in one as narrow as a phone."""
 both_themes = pytest.mark.parametrize("scheme", ["light", "dark"])

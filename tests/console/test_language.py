@@ -157,6 +157,7 @@ def choose_german(page: Page) -> None:
     expect(page.get_by_role("heading", name="Einstellungen")).to_be_visible()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 def test_every_view_is_german_when_that_is_chosen(window: Opening, fresh: Server, viewport: ViewportSize):
     with fresh.client() as rest:

@@ -34,6 +34,7 @@ def test_a_thread_opened_during_an_outage_is_shown_when_the_server_is_back(
         expect(page.locator(".away")).to_have_count(0)
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize(
     "path, shown",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import httpx
+import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 from tests.console.conftest import Opening, both_sizes, both_themes
 from tests.helpers import Thread, word
@@ -48,6 +49,7 @@ def test_the_time_format_is_used_at_once_and_kept(window: Opening, thread: Threa
     expect(when).to_have_text(re.compile(r"^\d\d:\d\d$"))
 
 
+@pytest.mark.thorough
 @both_themes
 @both_sizes
 def test_compact_shows_more_messages(

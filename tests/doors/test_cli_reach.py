@@ -355,6 +355,7 @@ def imports_of(home: Path, *args: str) -> set[str]:
     return set(IMPORTED.findall(done.stderr))
 
 
+@pytest.mark.examples(3)
 @pytest.mark.parametrize(
     "args",
     [

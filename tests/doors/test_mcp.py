@@ -393,6 +393,7 @@ def test_a_session_with_an_open_request_is_not_dropped(engine: Engine, tmp_path:
         assert Mcp(api).call("thread_list")["threads"]
 
 
+@pytest.mark.thorough
 def test_an_idle_session_keeps_neither_its_last_request_nor_its_last_answer(engine: Engine, tmp_path: Path):
     with start_server(tmp_path, PALAVER_DATABASE_URL=engine.fresh()) as server, server.client() as api:
         thread, text = Thread(api), "x" * 900_000

@@ -92,6 +92,7 @@ def test_a_service_is_installed_runs_watches_and_is_removed(account: Account):
     assert account.run("status").returncode == account.run("remove").returncode == account.run("logs").returncode == 3
 
 
+@pytest.mark.thorough
 def test_installing_again_does_nothing_and_a_change_is_shown(account: Account):
     assert account.install().returncode == 0
     calls = len([call for call in account.calls() if "restart" in call])
@@ -141,6 +142,7 @@ def test_without_systemd_the_line_to_run_instead_is_shown(account: Account):
         eventually(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text())
 
 
+@pytest.mark.thorough
 def test_a_server_that_fails_is_reported(account: Account):
     done = account.install("--host", "127.0.0.1", PALAVER_TOOLSETS="nonsense")
     assert done.returncode == 5

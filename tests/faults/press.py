@@ -17,7 +17,7 @@ import apsw
 import psutil
 import psycopg
 from psycopg.rows import dict_row
-from tests.helpers import Server, word
+from tests.helpers import PATIENCE, Server, eventually, word
 
 KEPT_ALIVE = 3.0
 """Seconds after which a connection nobody used may be closed."""
@@ -111,6 +111,10 @@ class Promised:
     @property
     def p50(self) -> float:
         return percentile(self.seconds, 50)
+
+    def wait_for(self, count: int, seconds: float = PATIENCE) -> None:
+        """Wait until more than `count` messages are acknowledged."""
+        eventually(lambda: len(self.messages) > count, seconds)
 
 
 def percentile(values: list[float], percent: int) -> float:

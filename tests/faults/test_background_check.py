@@ -189,6 +189,7 @@ def test_a_damaged_page_is_found_while_the_server_runs(tmp_path: Path):
         assert 'palaver_check_findings{part="tables"} 1' in here.server.client().get("/metrics").text
 
 
+@pytest.mark.thorough
 def test_a_damaged_search_index_is_found_and_the_next_round_after_the_repair_forgets_it(tmp_path: Path):
     engine = Engine("sqlite", lambda: f"sqlite:///{tmp_path / 'home'}", lambda: "")
     with watched(engine, tmp_path / "home") as here:

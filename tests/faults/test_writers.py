@@ -35,7 +35,7 @@ async def write_on(server: Server, room: str, number: int, until: float, kept: l
     writer.close()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_hundred_write_at_once_and_none_waits_long(start: Start, engine: Engine):
     with start() as server:
         with httpx.Client(base_url=server.url, timeout=PATIENCE) as door:

@@ -556,7 +556,7 @@ def test_no_file_is_too_strange(raw: bytes, name: str):
 # A large one
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_zip", [False, True])
 def test_a_large_export_is_read_in_little_memory(tmp_path: Path, is_zip: bool):
     size = 50_000_000

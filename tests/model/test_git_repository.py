@@ -122,6 +122,7 @@ def test_a_git_file_cannot_claim_the_git_folder_of_another_repository(repository
         assert project_of(stranger) == str(stranger)
 
 
+@pytest.mark.examples(4)
 @pytest.mark.parametrize("name", ["HEAD", "config", "packed-refs"])
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe\x00", b"ref: refs/../../../etc/passwd", b'[remote "origin"]\nurl =']

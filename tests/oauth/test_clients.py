@@ -142,6 +142,7 @@ def goes_through(person: Person, address: str) -> str:
     return str(decided.json()["redirect"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["python-v2", "python-v1", "ts-v1", "ts-v2"])
 def test_an_sdk_connects_works_and_refreshes_its_token(server: Server, person: Person, tmp_path: Path, name: str):
     if name == "python-v2":  # palaver's own version of the SDK
@@ -218,6 +219,7 @@ CODING_AGENTS = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("agent", CODING_AGENTS, ids=lambda agent: agent.name)
 def test_a_coding_agent_logs_in(server: Server, person: Person, tmp_path: Path, agent: CodingAgent):
     (client,) = [one for one in PROGRAMS if one.name == agent.name]

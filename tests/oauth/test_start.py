@@ -47,6 +47,7 @@ def just_started(command: list[str], home: Path) -> Iterator[httpx.Client]:
         process.wait(PATIENCE)
 
 
+@pytest.mark.thorough
 @ONE_ENGINE
 @pytest.mark.parametrize("turn", range(2))
 def test_the_first_requests_of_oauth_and_mcp_are_all_answered(turn: int, tmp_path: Path):

@@ -50,6 +50,7 @@ def evaluated(*options: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("data", [WORLD, LOCOMO, LONGMEMEVAL], ids=["own", "locomo", "longmemeval"])
 @pytest.mark.parametrize("options", [[], ["--together"]], ids=["apart", "together"])
 def test_the_figures_of_a_file_are_printed(tmp_path: Path, data: object, options: list[str]):

@@ -120,6 +120,7 @@ def test_the_default_limit_is_50(search: Search, thread: Thread):
     assert (len(answer["results"]), answer["total"], answer["has_more"]) == (50, 50, True)
 
 
+@pytest.mark.thorough("postgres")
 def test_the_limit_is_clamped_to_1_and_200(search: Search, thread: Thread):
     unique = word()
     _post_many(thread, unique, 202)

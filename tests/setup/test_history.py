@@ -17,6 +17,7 @@ __all__ = ["desk"]
 SETTINGS = ".claude/settings.json"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "before",
     [

@@ -479,6 +479,7 @@ def answering(body: dict, status: int = 200) -> Iterator[int]:
         server.server_close()
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize(
     "body, status, says",
     [
@@ -645,6 +646,7 @@ def test_a_check_says_what_is_not_set_up(desk: Desk):
     }
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize(
     "name, second",
     [
@@ -687,6 +689,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize("text", ["", "# Rules", "# Rules\n", "# Rules\r\n\r\n", "é\n\n\n", None])
 def test_the_block_in_agents_md_is_added_once_and_taken_out(desk: Desk, folder: Path, text: str | None):
     file = folder / "AGENTS.md"

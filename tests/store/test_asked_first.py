@@ -106,6 +106,7 @@ def bare(snippet: str) -> str:
     return snippet.translate(dict.fromkeys(map(ord, BEGIN + END + CUT))).strip()
 
 
+@pytest.mark.thorough("postgres")
 async def test_by_keywords_the_right_text_comes_first(asked: tuple[Bus, Mapping[str, str]]):
     bus, wanted = asked
 

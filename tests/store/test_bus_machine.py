@@ -304,7 +304,6 @@ def machine_test(settings: Settings, examples: int, steps: int) -> None:
         place.close()
 
 
-@pytest.mark.slow
 def test_random_operations_agree_with_a_model_on_sqlite():
     home = Path(tempfile.mkdtemp())
     try:
@@ -313,6 +312,5 @@ def test_random_operations_agree_with_a_model_on_sqlite():
         shutil.rmtree(home, ignore_errors=True)
 
 
-@pytest.mark.slow
 def test_random_operations_agree_with_a_model_on_postgres(postgres: Callable[[], str]):
     machine_test(Settings(database_url=postgres()), examples=20, steps=30)

@@ -123,7 +123,6 @@ async def test_every_passage_has_an_index_row_and_no_index_row_is_alone(bus: Bus
     assert len(passages) == 5
 
 
-@pytest.mark.slow
 async def test_a_million_characters_are_found_by_their_first_and_last_words(bus: Bus):
     words = [f"{n:x}q{n * 7919 % 99991:x}" for n in range(200_000)]
     text, length = [], 0

@@ -251,6 +251,7 @@ async def search(bus: Bus, **ask: Any) -> Any:
     return await bus.do(searching.search_knowledge, query="heliotrope", dedupe=False, snippet_length=50, **ask)
 
 
+@pytest.mark.thorough("postgres")
 async def test_pages_over_a_thousand_hits_in_eight_sources_are_disjoint_complete_and_stable(thousand: Bus):
     for order in ("relevance", "recent"):
         items = await all_pages(thousand, order)

@@ -180,6 +180,7 @@ async def test_scores_are_the_same_on_both_engines(both: tuple[Bus, Bus]):
         assert answers[0] == pytest.approx(answers[1], rel=1e-9), query
 
 
+@pytest.mark.thorough("postgres")
 async def test_the_best_match_comes_first_among_very_many(bus: Bus):
     thread = await bus.thread()
     best = await bus.post(thread, "deploy failed")

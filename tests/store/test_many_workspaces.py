@@ -82,6 +82,7 @@ async def test_a_workspace_with_a_listener_or_a_running_read_is_not_closed(app: 
     assert open_names(app) == set()
 
 
+@pytest.mark.thorough("postgres")
 async def test_at_most_some_workspaces_are_open_and_all_work(app: App, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(application, "MOST_OPEN", 3)
     names = [f"team{n}" for n in range(8)]
@@ -97,6 +98,7 @@ async def test_at_most_some_workspaces_are_open_and_all_work(app: App, monkeypat
     assert len(app.opened()) <= 3
 
 
+@pytest.mark.thorough
 async def test_many_workspaces_share_a_few_connections(on_postgres: Engine, tmp_path: Path):
     url = on_postgres.fresh()
     app = App(Settings(home=tmp_path, database_url=url))

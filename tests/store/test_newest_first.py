@@ -114,6 +114,7 @@ async def test_few_matches_are_counted_as_not_capped(bus: Bus):
     assert await found(bus, "mignonette") == (set(ids[-9:]), False)
 
 
+@pytest.mark.thorough("postgres")
 @pytest.mark.parametrize(
     "query, matches",
     [

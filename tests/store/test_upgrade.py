@@ -200,6 +200,7 @@ def build(settings: Settings, kind: str, step: int, rows: Rows) -> None:
 STEPS = [number for number, _ in named_sql.migrations("sqlite", "workspace")]
 
 
+@pytest.mark.examples(6)
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_workspace_of_any_earlier_schema_is_all_there(
     engine: Engine, written: Written, tmp_path: Path, step: int

@@ -133,6 +133,7 @@ def test_a_text_in_stretches_has_the_same_words_and_characters(text, size):
     ] == tokens(text)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("start", [*range(0, 0x20000, 0x2000), 0x2F800, 0xE0000])
 def test_every_character_folds_to_words_that_may_be_stored(start):
     text = " ".join(f"x{chr(code)}y {chr(code)}" for code in range(start, start + 0x2000))

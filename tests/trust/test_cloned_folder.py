@@ -98,7 +98,7 @@ def test_every_child_process_is_started_in_the_same_way():
         "doors/hook.py",
         "doors/local/background_service.py",
         "doors/cli/serve.py",
-        "setup/probe.py",
+        "setup/check.py",
     }
 
 

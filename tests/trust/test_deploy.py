@@ -93,7 +93,7 @@ def test_the_scripts_can_be_parsed_and_run(name: str):
     assert subprocess.run(["sh", "-n", path]).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_same_sources_give_the_same_wheel(tmp_path: Path):
     """Also in another folder, with other times of the files and another mask."""
     copy = tmp_path / "elsewhere"

@@ -240,6 +240,7 @@ STANDING = [
 ]
 
 
+@pytest.mark.examples(9)
 @pytest.mark.on_postgres(opened=[_events, _waiting_in_a_session])
 @pytest.mark.parametrize("opened", STANDING)
 @pytest.mark.parametrize("how", ["over REST", "at the terminal", "by running out"])

@@ -87,6 +87,7 @@ def test_after_a_purge_no_file_holds_a_byte_of_what_was_deleted(
     assert kept.count("something") >= 10
 
 
+@pytest.mark.thorough
 def test_after_a_purge_no_table_of_postgresql_holds_a_byte_of_what_was_deleted(
     postgres: Callable[[], str], tmp_path: Path, words: dict[str, str]
 ):

@@ -271,6 +271,7 @@ def _answers(world: World, mcp: Mcp) -> dict[str, str]:
     return found
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("level", LEVELS)
 def test_sessions_out_of_reach_change_no_answer_at_any_door(guarded: Server, level: str):
     worlds = [_world(guarded, level, has_others) for has_others in (True, False)]

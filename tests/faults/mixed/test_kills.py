@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from functools import partial
 
+import pytest
 from tests.conftest import Engine
 from tests.faults.conftest import Start
 from tests.faults.mixed.clients import CHANGES, Crowd, Ledger, MixedClient
@@ -18,6 +19,7 @@ FULL_CHECK = 10
 """Every so many kills everything is checked, otherwise only what changed."""
 
 
+@pytest.mark.thorough
 def test_everything_that_was_acknowledged_survives_a_kill(start: Start, engine: Engine):
     dice, ledgers, rooms = random.Random(), [Ledger() for _ in range(CLIENTS)], list[str]()
     kept = 0

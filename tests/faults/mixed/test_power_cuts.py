@@ -84,6 +84,7 @@ def must_be_whole_or_repairable(home: Path) -> None:
         assert started_with(env, "doctor").returncode == 0
 
 
+@pytest.mark.thorough
 def test_what_was_acknowledged_survives_a_power_cut(tmp_path: Path):
     kept, checked, modes = 0, 0, Counter[str]()
     for number in range(HOMES):
@@ -109,6 +110,7 @@ def test_what_was_acknowledged_survives_a_power_cut(tmp_path: Path):
     )
 
 
+@pytest.mark.thorough
 def test_on_a_disk_that_does_not_sync_the_test_finds_what_is_lost(tmp_path: Path):
     """Otherwise the test above would prove nothing."""
     machine = Machine(tmp_path)

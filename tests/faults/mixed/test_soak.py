@@ -9,6 +9,7 @@ from tests.faults.mixed.clients import ACTIONS
 from tests.faults.mixed.soak import Measurement, Soak, grown, run
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
 def test_many_clients_do_everything_without_an_error(engine: str, tmp_path: Path):
     soak = Soak(engine, minutes=10 / 60, clients=12, pause=0.1, measure_seconds=1.0, history=5, model="words")
