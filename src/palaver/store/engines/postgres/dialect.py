@@ -31,7 +31,7 @@ from palaver.store.engines.database import (
     Scope,
 )
 from palaver.store.engines.postgres import index_rows, plan, search_sql, tsqueries
-from palaver.store.engines.postgres.plan import Expected, Statistics
+from palaver.store.engines.postgres.plan import Statistics
 from palaver.store.engines.postgres.substrings import lookup_of
 from palaver.text.match import is_match, needs_text
 from palaver.text.query import Nothing, Phrase, Query
@@ -166,8 +166,8 @@ class PostgresDialect:
             long = tsqueries.matching_long(query, given.scopes, given.params)
             return connection.fetch(given.sql(template, long, counted=counted), given.params)
 
-        found = plan.newest_first(connection, matches, _count, cap + 1, expected)
-        is_capped = _count(found) > cap
+        found = plan.newest_first(connection, matches, cap + 1, expected)
+        is_capped = plan.count(found) > cap
         if not limit:
             return [], is_capped
         if scope.is_blind:
@@ -207,35 +207,26 @@ class PostgresDialect:
                 found[row["number"]] = row["passages"]
         return found
 
+    def _newest(self, connection: Connection, what: Lookup) -> list[int]:
+        ids: list[int] | None = self._with_groups(connection, what, search_sql.HAVING, what.most)[0]["ids"]
+        return ids or []
+
     def _best_of_groups(self, connection: Connection, what: Lookup) -> Found:
         """The best of the newest passages by ts_rank, which depends on the passage alone."""
-        wanted = [f"({tsqueries.any_stem(group)})" for group in what.groups]
-        most = bm25.FEW_RANKED // len(what.groups)
-        expected = self._expected(connection, what)
-
-        def best(in_blocks: Sequence[str]) -> list[Row]:
-            given = _conditions(wanted, what.scope, in_blocks, checks=expected.checks_beginnings)
-            given.params.update(wanted=" & ".join(wanted), cap=what.most, most=most)
-            return connection.fetch(given.sql(search_sql.RECALL, given.long_of_groups(what.groups)), given.params)
-
-        found = plan.newest_first(connection, best, _count, most, expected)
+        found = self._with_groups(connection, what, search_sql.RECALL, bm25.FEW_RANKED // len(what.groups))
         return Found([row["id"] for row in found], [row["score"] for row in found])
 
-    def _newest(self, connection: Connection, what: Lookup) -> list[int]:
+    def _with_groups(self, connection: Connection, what: Lookup, template: str, most: int) -> list[Row]:
+        """The rows of a statement that reads the newest matches, at most `most`."""
         wanted = [f"({tsqueries.any_stem(group)})" for group in what.groups]
-        expected = self._expected(connection, what)
+        expected = plan.expected_of_groups(what.groups, what.scope, self._statistics(connection))
 
-        def newest(in_blocks: Sequence[str]) -> list[int]:
+        def matches(in_blocks: Sequence[str]) -> list[Row]:
             given = _conditions(wanted, what.scope, in_blocks, checks=expected.checks_beginnings)
-            given.params["cap"] = what.most
-            sql = given.sql(search_sql.HAVING, given.long_of_groups(what.groups))
-            ids: list[int] = connection.fetch(sql, given.params)[0]["ids"] or []
-            return ids
+            given.params.update(wanted=" & ".join(wanted), cap=what.most, most=most)
+            return connection.fetch(given.sql(template, given.long_of_groups(what.groups)), given.params)
 
-        return plan.newest_first(connection, newest, len, what.most, expected)
-
-    def _expected(self, connection: Connection, what: Lookup) -> Expected:
-        return plan.expected_of_groups(what.groups, what.scope, self._statistics(connection))
+        return plan.newest_first(connection, matches, most, expected)
 
     def _statistics(self, connection: Connection) -> Statistics:
         known = self._statistics_of.get(connection)
@@ -283,11 +274,6 @@ class PostgresDialect:
                 conditions.append(search_sql.HAS_FRAGMENT.format(place=place))
         sql = search_sql.HAVING_SUBSTRING.format(conditions=" AND ".join(conditions) or "true")
         return [id for (id,) in connection.fetch_tuples(sql, params)]
-
-
-def _count(found: Sequence[Row]) -> int:
-    """How many matches there are, of which these are the best or the first."""
-    return found[0]["matches"] if found else 0
 
 
 def _times(number: int, phrase: Phrase) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from math import ceil, prod
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from palaver.store.engines.database import SCOPE, STEM, Connection, Groups, Scope
+from palaver.store.engines.database import SCOPE, STEM, Connection, Groups, Row, Scope
 from palaver.store.engines.postgres import tsqueries
 from palaver.text.query import AllOf, AnyOf, Near, Nothing, Phrase, Preferring, Query, Without
 from palaver.text.tokenize import stem, stems
@@ -29,7 +29,6 @@ MOST_TIMES_BY_CHANCE = 4
 """How many times more passages may have two terms than if one said nothing about the other."""
 READ_AGAIN_SECONDS = 60.0
 """A transaction that began before an ANALYZE sees the statistics of the one before. So they are read again."""
-T = TypeVar("T")
 
 
 # What the server knows about the index
@@ -162,14 +161,13 @@ def _expected(
 
 def newest_first(
     connection: Connection,
-    look_up: Callable[[Sequence[str]], T],
-    count: Callable[[T], int],
+    look_up: Callable[[Sequence[str]], list[Row]],
     wanted: int,
     expected: Expected,
-) -> T:
+) -> list[Row]:
     """Look up the newest matches: in some blocks, if these should have as many as wanted, and everywhere otherwise.
 
-    `look_up` gets the condition on the blocks.
+    `look_up` gets the condition on the blocks. Each of its rows tells how many `matches` there are.
     """
     if not expected.likely or expected.most * expected.passages <= MORE_THAN_WANTED * wanted:
         return look_up(())
@@ -188,6 +186,11 @@ def newest_first(
             return found
         share = max(count(found), 1) / (blocks * size)
     return look_up(())
+
+
+def count(rows: Sequence[Row]) -> int:
+    """How many matches there are, of which these are the best or the first."""
+    return rows[0]["matches"] if rows else 0
 
 
 def block_tokens(passage_id: int) -> tuple[str, str]:

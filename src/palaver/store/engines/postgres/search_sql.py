@@ -73,7 +73,7 @@ SELECT count(*) AS matches FROM (
 HAVING = (
     MATCHED
     + """
-SELECT array_agg(passage_id) AS ids FROM (
+SELECT array_agg(passage_id) AS ids, count(*) AS matches FROM (
     SELECT passage_id FROM matched {timed} ORDER BY passage_id DESC LIMIT %(cap)s
 ) AS newest"""
 )
