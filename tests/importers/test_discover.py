@@ -40,7 +40,7 @@ from tests.importers.shapes import as_json, assert_storable
 
 from palaver.importers import registry
 from palaver.importers.discover import ImportSource, Item, Skipped, find_sources
-from palaver.importers.files import lines, streams, zips
+from palaver.importers.files import streams, zips
 from palaver.model.library import Conversation, ImportedPiece, Said
 
 THREAD = "0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b"
@@ -187,7 +187,7 @@ def test_lines_that_cannot_be_read_are_counted_and_a_torn_end_is_no_error(tmp_pa
 
 def test_a_line_without_end_is_passed_over(tmp_path: Path):
     path = claude_file(tmp_path, SESSION, "ivy")
-    path.write_bytes(b'{"type":"user","x":"' + b"x" * (lines.LONGEST_LINE + 10) + b'"}\n' + path.read_bytes())
+    path.write_bytes(b'{"type":"user","x":"' + b"x" * (streams.LONGEST_LINE + 10) + b'"}\n' + path.read_bytes())
     # Its beginning tells nothing, so that it is found by a name only Codex has.
     path = path.rename(path.with_name(f"rollout-2025-10-03T09-15-20-{THREAD}.jsonl"))
     path.write_bytes(path.read_bytes() + codex_session(THREAD, "ivy"))

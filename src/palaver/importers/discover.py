@@ -23,10 +23,9 @@ from palaver.importers import BYTE_ORDER_MARK, Unreadable, clean
 from palaver.importers.chats import chatgpt
 from palaver.importers.files import file_context
 from palaver.importers.files.json_stream import LEADING_BYTES
-from palaver.importers.files.lines import open_unpacked
 from palaver.importers.files.sqlite_file import IN_A_ZIP, find_damage
 from palaver.importers.files.sqlite_file import MAGIC as SQLITE
-from palaver.importers.files.streams import ZSTD, count_reads
+from palaver.importers.files.streams import ZSTD, count_reads, open_unpacked
 from palaver.importers.files.zips import MAGIC as ZIP
 from palaver.importers.files.zips import Zip
 from palaver.importers.item import (
@@ -234,7 +233,8 @@ def _add_file(item: Item, place: _Place, inner: Zip | None = None, depth: int = 
     except Exception as problem:
         yield place.skip(item.name, describe_problem(problem))
         return
-    if not head.startswith(ZIP) or _is_document(item, head):
+    is_document = _DOCUMENT.fullmatch(item.file_name) or epub.recognises(item, head)  # an importer reads it as a whole
+    if not head.startswith(ZIP) or is_document:
         yield from _assign(item, head, place)
     elif depth > 1:
         yield place.skip(item.name, "a zip in a zip in a zip; unpack it and import the folder")
@@ -286,11 +286,6 @@ def _read_head(item: Item) -> bytes:
         except Exception:  # damaged, or there is no codec; an importer may still recognise its name
             return head
     return head
-
-
-def _is_document(item: Item, head: bytes) -> bool:
-    """Office documents and books are zips that an importer reads as a whole."""
-    return bool(_DOCUMENT.fullmatch(item.file_name)) or epub.recognises(item, head)
 
 
 def _assign(item: Item, head: bytes, place: _Place) -> Iterator[Skipped]:

@@ -186,11 +186,11 @@ class RawConversation:
             yield Skipped(item, "nothing was said in it")
             return
         times = [said.ts for said in gathered.said if said.ts]
-        called = _line(self.title)
+        called = single_line(self.title) if isinstance(self.title, str) else ""
         yield Conversation(
             id=f"{origin}:{native}",
             origin=origin,
-            title=called or next((_line(said.text)[:100] for said in gathered.said if said.role == "user"), ""),
+            title=called or next((single_line(said.text)[:100] for said in gathered.said if said.role == "user"), ""),
             created_at=self.created_at or min(times, default=None),
             updated_at=self.updated_at or max(times, default=None),
             messages=gathered.said,
@@ -203,8 +203,8 @@ class RawConversation:
             yield Skipped(item, "the end of a conversation of more than 100 million characters")
 
 
-def _line(text: Any) -> str:
-    return truncate(" ".join(clean(text[: 4 * LONGEST_TITLE]).split()), LONGEST_TITLE) if isinstance(text, str) else ""
+def single_line(text: str) -> str:
+    return truncate(" ".join(clean(text[: 4 * LONGEST_TITLE]).split()), LONGEST_TITLE)
 
 
 def tool_call_or_none(tool: Any, arguments: Any, kept: ToolOutput = "full") -> str | None:

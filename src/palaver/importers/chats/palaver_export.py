@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from palaver.importers import Unreadable, clean, objects_of, parse_object, parse_time, storable_text, truncate
-from palaver.importers.files.lines import lines, skip_line
+from palaver.importers.files.streams import lines, skip_line
 from palaver.importers.item import (
     LONGEST_TITLE,
     Item,

@@ -24,7 +24,7 @@ from typing import Any
 
 from palaver.importers import Unreadable, object_in, objects_of, storable_text, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
-from palaver.importers.files.lines import open_beside
+from palaver.importers.files.streams import open_beside
 from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, parse_any_time, tool_call_or_none
 from palaver.importers.library.item_text import LONGEST_SESSION, SESSION_TOO_LARGE, parse_json, read_bytes
 from palaver.model.library import Conversation

@@ -44,8 +44,7 @@ from palaver.importers import (
     valid_id,
 )
 from palaver.importers.coding_agents.own_calls import is_own_tool
-from palaver.importers.files.lines import open_beside
-from palaver.text.tool_output import ToolOutput
+from palaver.importers.files.streams import open_beside
 
 _NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-((?P<thread>[0-9A-Za-z-]+)(?:_[\w-]+)?)\.jsonl(?:\.zst)?")
 _FIRST = re.compile(rb'\s*\{(?=.*"type"\s*:\s*"session_meta")(?=.*"payload"\s*:)')
@@ -64,19 +63,10 @@ _INJECTED = (
     "<user_shell_command>",
     "<subagent_notification>",
 )
-_ENVELOPES = frozenset(
-    {
-        "session_meta",
-        "response_item",
-        "event_msg",
-        "turn_context",
-        "compacted",
-        "world_state",
-        "inter_agent_communication",
-        "inter_agent_communication_metadata",
-        "security_risk_score",
-    }
-)
+_ENVELOPES = {
+    "session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state",
+    "inter_agent_communication", "inter_agent_communication_metadata", "security_risk_score",
+}  # fmt: skip
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -114,8 +104,7 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
             _learn(line, reading)
         elif item is None and "record_type" not in line:
             raise Unreadable("of a wrong shape")
-    said = _item(item, reading.tool_output) if item and not _is_echo(item, reading) else None
-    role, text, tool = said or ("tool", "", None)
+    role, text, tool = (_item(item, reading) if item else None) or ("tool", "", None)
     if not text:
         return []
     if role == "user" and reading.title is None:
@@ -136,22 +125,10 @@ def _learn(about: dict[str, Any], reading: ReadProgress) -> None:
         reading.session_id = valid_id(about.get("id")) or valid_id(about.get("session_id")) or ""
 
 
-def _is_echo(item: dict[str, Any], reading: ReadProgress) -> bool:
-    """Whether this is a call of one of palaver's own tools, or its result."""
-    match item.get("type"):
-        case "function_call" | "custom_tool_call" | "mcp_tool_call" | "mcp_call":
-            server = item.get("namespace") or item.get("server") or item.get("server_label")
-            if is_own_tool(item.get("name"), server):
-                reading.call_own(item.get("call_id"))
-                return True
-            return False
-        case "function_call_output" | "custom_tool_call_output" | "mcp_tool_call_output":
-            return reading.is_own_result(item.get("call_id"))
-    return False
-
-
-def _item(item: dict[str, Any], kept: ToolOutput = "full") -> Part | None:
-    call = facts_of_call(item.get("call_id"))
+def _item(item: dict[str, Any], reading: ReadProgress) -> Part | None:
+    """The message, call or result of an item. Calls of palaver's own tools and their results are left out."""
+    kept, id = reading.tool_output, item.get("call_id")
+    call = facts_of_call(id)
     match item.get("type"):
         case "message":
             role, content = item.get("role"), item.get("content")
@@ -164,6 +141,10 @@ def _item(item: dict[str, Any], kept: ToolOutput = "full") -> Part | None:
                 texts = [text for text in texts if not text.lstrip().startswith(_INJECTED)]
             said = masked_text("\n".join(text for text in texts if text.strip()))
             return (role, said, None) if said else None
+        case "function_call" | "custom_tool_call" | "mcp_tool_call" | "mcp_call" if _calls_own_tool(item):
+            reading.call_own(id)
+        case "function_call_output" | "custom_tool_call_output" | "mcp_tool_call_output" if reading.is_own_result(id):
+            return None
         case "function_call":
             arguments = item.get("arguments")
             if isinstance(arguments, str):
@@ -187,8 +168,12 @@ def _item(item: dict[str, Any], kept: ToolOutput = "full") -> Part | None:
             if isinstance(output, dict):
                 output = output.get("output", output.get("content"))
             text = tool_result(output, kept, is_error=is_error)
-            return ("tool", text, facts_of_call(item.get("call_id"), is_error=is_error)) if text else None
+            return ("tool", text, facts_of_call(id, is_error=is_error)) if text else None
     return None
+
+
+def _calls_own_tool(item: dict[str, Any]) -> bool:
+    return is_own_tool(item.get("name"), item.get("namespace") or item.get("server") or item.get("server_label"))
 
 
 def _has_failed(value: Any) -> bool:
@@ -221,7 +206,7 @@ def superseded(raws: Iterable[bytes]) -> set[int]:
             continue
         try:
             line = parse_object(raw)
-            said = _item(line["payload"]) if line.get("type") == "response_item" else None
+            said = _item(line["payload"], ReadProgress("")) if line.get("type") == "response_item" else None
         except (Unreadable, KeyError, AttributeError, TypeError):
             continue
         if said and said[0] == "user":

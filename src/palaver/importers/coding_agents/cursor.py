@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -36,10 +37,9 @@ from palaver.importers import (
     tool_result,
 )
 from palaver.importers.coding_agents.own_calls import is_own_tool
-from palaver.importers.files.lines import open_beside
 from palaver.importers.files.sqlite_file import columns_of, describe_error, has_columns, open_item, text_of_blob
+from palaver.importers.files.streams import open_beside
 from palaver.importers.item import (
-    CollectedMessages,
     Item,
     RawConversation,
     RawMessage,
@@ -88,33 +88,46 @@ def _value(database: apsw.Connection, key: str, table: str = "cursorDiskKV") -> 
 def _read(item: Item, database: apsw.Connection, row: int) -> Iterator[Conversation | Skipped]:
     whole = "SELECT CAST(key AS BLOB), CAST(value AS BLOB) FROM cursorDiskKV WHERE rowid = ?"
     try:
-        found = database.execute(whole, (row,)).fetchall()
-        if not found:
-            return
-        key, value = map(text_of_blob, found[0])
-        composer = parse_object((value or "").encode())
-        id = (key or "").removeprefix("composerData:")
-        seen = _Workspace(composer)
-        gathered = collect_messages(_timed(seen.through(_bubbles(database, id, composer)), composer, item.tool_output))
+        for found in database.execute(whole, (row,)).fetchall():
+            key, value = map(text_of_blob, found)
+            composer = parse_object((value or "").encode())
+            id = (key or "").removeprefix("composerData:")
+            yield from _chat(item, id, composer, _bubbles(database, id, composer))
     except Unreadable as problem:
         yield Skipped(item.name, f"a conversation that is {problem}")
     except apsw.Error as problem:
         yield Skipped(item.name, describe_error(problem))
-    else:
-        if gathered.said or composer.get("fullConversationHeadersOnly"):  # an empty one is only an open tab
-            yield from _tell(item, id, composer, gathered, seen.folder)
 
 
-class _Workspace:
-    """The folder of a conversation: the first one that it or one of its bubbles names."""
-
-    def __init__(self, composer: dict[str, Any]) -> None:
-        self.folder = _folder_of(composer)
-
-    def through(self, bubbles: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        for bubble in bubbles:
-            self.folder = self.folder or _folder_of(bubble)
-            yield bubble
+def _chat(
+    item: Item, id: Any, about: dict[str, Any], bubbles: Iterable[dict[str, Any]]
+) -> Iterator[Conversation | Skipped]:
+    """A conversation. Its folder is the first one that it or a bubble names, or else the one of the workspace."""
+    folder = _folder_of(about)
+    at = parse_any_time(about.get("createdAt") or about.get("lastSendTime") or about.get("lastUpdatedAt"))
+    drafts: list[RawMessage] = []
+    for bubble in bubbles:
+        folder = folder or _folder_of(bubble)
+        kind = bubble.get("type")
+        if role := _ROLES.get(kind) if isinstance(kind, int | str) else None:
+            at = _time_of(bubble) or at
+            drafts += _messages(bubble, role, at, item.tool_output)
+    gathered = collect_messages(drafts)
+    if not gathered.said and not about.get("fullConversationHeadersOnly"):
+        return  # only an open tab
+    if not folder and item.path:
+        with suppress(OSError, Unreadable), open_beside(item.path.parent / "workspace.json") as file:
+            beside = parse_object(file.read(MOST_OF_A_WORKSPACE)).get("folder")
+            folder = _local(beside) if isinstance(beside, str) else None
+    conversation = RawConversation(
+        id,
+        gathered,
+        title=about.get("name") or about.get("chatTitle"),
+        created_at=parse_any_time(about.get("createdAt")),
+        updated_at=parse_any_time(about.get("lastUpdatedAt") or about.get("lastSendTime")),
+        folder=folder,
+    )
+    yield from conversation.build(item.name, name)
 
 
 def _folder_of(about: dict[str, Any]) -> str | None:
@@ -134,24 +147,6 @@ def _local(folder: str) -> str | None:
         folder = unquote(urlsplit(folder).path)
         folder = folder.removeprefix("/") if re.match(r"/[A-Za-z]:/", folder) else folder
     return None if "://" in folder else storable_text(folder)
-
-
-def _tell(
-    item: Item, id: Any, composer: dict[str, Any], gathered: CollectedMessages, folder: str | None
-) -> Iterator[Conversation | Skipped]:
-    if not folder and item.path:
-        with suppress(OSError, Unreadable), open_beside(item.path.parent / "workspace.json") as file:
-            beside = parse_object(file.read(MOST_OF_A_WORKSPACE)).get("folder")
-            folder = _local(beside) if isinstance(beside, str) else None
-    conversation = RawConversation(
-        id,
-        gathered,
-        title=composer.get("name") or composer.get("chatTitle"),
-        created_at=parse_any_time(composer.get("createdAt")),
-        updated_at=parse_any_time(composer.get("lastUpdatedAt") or composer.get("lastSendTime")),
-        folder=folder,
-    )
-    return conversation.build(item.name, name)
 
 
 def _bubbles(database: apsw.Connection, id: str, composer: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -182,28 +177,23 @@ def _bubbles(database: apsw.Connection, id: str, composer: dict[str, Any]) -> It
             yield {"type": header.get("type")} | bubble | {"bubbleId": bubble_id}
 
 
-def _timed(bubbles: Iterable[dict[str, Any]], about: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
-    """The messages. A bubble without a time has that of the one before, or of the conversation."""
-    at = parse_any_time(about.get("createdAt") or about.get("lastSendTime") or about.get("lastUpdatedAt"))
-    for bubble in bubbles:
-        kind = bubble.get("type")
-        role = _ROLES.get(kind) if isinstance(kind, int | str) else None
-        if role is None:
-            continue
-        id = bubble.get("bubbleId") or bubble.get("id")
-        timing = bubble.get("timingInfo")
-        began = timing.get("clientStartTime") if isinstance(timing, dict) else None
-        is_date = isinstance(began, int | float) and began > 1e12  # some versions count from the start of the editor
-        at = parse_any_time(bubble.get("createdAt")) or (parse_any_time(began) if is_date else None) or at
-        text = bubble.get("text")
-        yield RawMessage(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), at)
-        tool = bubble.get("toolFormerData")
-        if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
-            call, is_error = tool.get("toolCallId") or id, tool.get("status") == "error"
-            result = tool_result(tool.get("result"), kept, is_error=is_error)
-            text = tool_call_or_none(tool["name"], tool.get("rawArgs"), kept)
-            yield RawMessage(id, "tool", text, at, facts_of_call(call))
-            yield RawMessage(id, "tool", result, at, facts_of_call(call, is_error=is_error))
+def _time_of(bubble: dict[str, Any]) -> datetime | None:
+    timing = bubble.get("timingInfo")
+    began = timing.get("clientStartTime") if isinstance(timing, dict) else None
+    is_date = isinstance(began, int | float) and began > 1e12  # some versions count from the start of the editor
+    return parse_any_time(bubble.get("createdAt")) or (parse_any_time(began) if is_date else None)
+
+
+def _messages(bubble: dict[str, Any], role: str, at: datetime | None, kept: ToolOutput) -> Iterator[RawMessage]:
+    id, text = bubble.get("bubbleId") or bubble.get("id"), bubble.get("text")
+    yield RawMessage(id, role, text if isinstance(text, str) and text else bubble.get("rawText"), at)
+    tool = bubble.get("toolFormerData")
+    if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
+        call, is_error = tool.get("toolCallId") or id, tool.get("status") == "error"
+        text = tool_call_or_none(tool["name"], tool.get("rawArgs"), kept)
+        yield RawMessage(id, "tool", text, at, facts_of_call(call))
+        result = tool_result(tool.get("result"), kept, is_error=is_error)
+        yield RawMessage(id, "tool", result, at, facts_of_call(call, is_error=is_error))
 
 
 def _is_own(tool: dict[str, Any]) -> bool:
@@ -228,7 +218,4 @@ def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipp
             continue
         for chat in objects_of(found.get(list_name)):
             bubbles = objects_of(chat.get("bubbles")) or objects_of(chat.get("conversation"))
-            seen = _Workspace(chat)
-            gathered = collect_messages(_timed(seen.through(bubbles), chat, item.tool_output))
-            if gathered.said:
-                yield from _tell(item, chat.get(id_name), chat, gathered, seen.folder)
+            yield from _chat(item, chat.get(id_name), chat, bubbles)

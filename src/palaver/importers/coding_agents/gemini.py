@@ -35,7 +35,7 @@ from palaver.importers import (
     tool_result,
 )
 from palaver.importers.coding_agents.own_calls import is_own_tool
-from palaver.importers.files.lines import lines, open_beside, skip_line
+from palaver.importers.files.streams import lines, open_beside, skip_line
 from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, tool_call_or_none
 from palaver.importers.library.item_text import LONGEST_SESSION, SESSION_TOO_LARGE, parse_json, read_bytes
 from palaver.model.library import Conversation

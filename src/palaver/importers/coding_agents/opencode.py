@@ -37,7 +37,6 @@ from palaver.text.tool_output import ToolOutput
 name = "opencode"
 session_names = ("opencode.db",)
 
-_ROLES = {"user": "user", "assistant": "assistant"}
 _TABLES = {
     "session": {"id", "directory", "title", "revert", "time_created", "time_updated"},
     "message": {"id", "session_id", "time_created", "time_updated", "data"},
@@ -48,8 +47,8 @@ _CHANGED = (
     " OR id IN (SELECT session_id FROM message WHERE time_updated >= :since) ORDER BY time_created, id"
 )
 _SESSION = (
-    "SELECT CAST(title AS BLOB), CAST(directory AS BLOB), CAST(revert AS BLOB), time_created, time_updated"
-    " FROM session WHERE id = ?"
+    "SELECT CAST(title AS BLOB), CAST(directory AS BLOB), CAST(revert AS BLOB), CAST({parent} AS BLOB),"
+    " time_created, time_updated FROM session WHERE id = ?"
 )
 _PARTS = (
     "SELECT CAST(part.id AS BLOB), CAST(message.id AS BLOB), CAST(message.data AS BLOB), CAST(part.data AS BLOB)"
@@ -76,70 +75,52 @@ def last_change(item: Item) -> int:
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     with open_item(item) as database:
-        has_parents = "parent_id" in columns_of(database, "session")
+        session = _SESSION.format(parent="parent_id" if "parent_id" in columns_of(database, "session") else "NULL")
         for (raw,) in database.execute(_CHANGED, {"since": item.since}).fetchall():
             id = text_of_blob(raw) or ""
             try:
-                row = database.execute(_SESSION, (id,)).fetchone()
-                drafts = list(_said(database, id, text_of_blob(row[2]), item.tool_output)) if row else []
+                row = database.execute(session, (id,)).fetchone()
+                title, folder, revert, parent, created, updated = row or (None,) * 6
+                drafts = list(_said(database, id, text_of_blob(revert), item.tool_output)) if row else []
             except apsw.Error as problem:
                 yield Skipped(item.name, describe_error(problem))
                 continue
-            if not row or not drafts:
+            if not drafts:
                 continue  # a session that was opened and not used
             conversation = RawConversation(
                 id,
                 drafts,
-                title=text_of_blob(row[0]),
-                created_at=parse_any_time(row[3]),
-                updated_at=parse_any_time(row[4]),
-                folder=text_of_blob(row[1]),
-                parent=_parent(database, id) if has_parents else None,
+                title=text_of_blob(title),
+                created_at=parse_any_time(created),
+                updated_at=parse_any_time(updated),
+                folder=text_of_blob(folder),
+                parent=text_of_blob(parent),
             )
             yield from conversation.build(item.name, name)
 
 
 def _said(database: apsw.Connection, id: str, revert: str | None, kept: ToolOutput) -> Iterator[RawMessage]:
-    """The messages of a session, up to the one that the user went back to."""
-    undone_message, undone_part = _undone(revert)
-    is_undone = False
+    """The messages of a session, up to the message, or the part in it, that the user went back to."""
+    undone = object_in(revert)
     for row in database.execute(_PARTS, (id,)).fetchall():
         part_id, message_id, message_data, part_data = map(text_of_blob, row)
-        is_undone = is_undone or (message_id == undone_message and undone_part in (None, part_id))
-        if is_undone:
+        if message_id == undone.get("messageID") and undone.get("partID") in (None, part_id):
             return
         try:
             message, part = parse_object((message_data or "").encode()), parse_object((part_data or "").encode())
         except Unreadable:
             continue
-        kind = message.get("role")
-        role = _ROLES.get(kind) if isinstance(kind, str) else None
-        if role:
-            yield from _part(part_id, role, message, part, kept)
+        if message.get("role") in ("user", "assistant"):
+            yield from _part(part_id, message, part, kept)
 
 
-def _parent(database: apsw.Connection, id: str) -> str | None:
-    """The session that started this one."""
-    return text_of_blob(database.execute("SELECT CAST(parent_id AS BLOB) FROM session WHERE id = ?", (id,)).get)
-
-
-def _undone(revert: str | None) -> tuple[Any, Any]:
-    """The message, and perhaps the part in it, from which on all was undone."""
-    found = object_in(revert)
-    return found.get("messageID"), found.get("partID")
-
-
-def _part(
-    id: str | None, role: str, message: dict[str, Any], part: dict[str, Any], kept: ToolOutput
-) -> Iterator[RawMessage]:
-    times = message.get("time") if isinstance(message.get("time"), dict) else {}
-    at = parse_any_time(times.get("created")) if times else None
+def _part(id: str | None, message: dict[str, Any], part: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
+    role, at = message["role"], _time(message, "created")
     match part:
         case {"type": "text", "synthetic": True} | {"type": "text", "ignored": True}:
             return
         case {"type": "text", "text": text}:
-            is_finished = role == "user" or (times or {}).get("completed") or _time(part, "end")
-            if is_finished:
+            if role == "user" or _time(message, "completed") or _time(part, "end"):
                 yield RawMessage(id, role, text, _time(part, "start") or at)
         case {"type": "tool", "tool": str(tool), "state": {"status": "completed" | "error" as status} as state}:
             if is_own_tool(tool):

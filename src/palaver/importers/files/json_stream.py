@@ -72,14 +72,14 @@ def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes
     start = 1 if is_array else 0  # the start of the current element
     is_in_string = is_too_long = False
 
-    def element(end: int) -> bytes | None:
-        return None if is_too_long or end - start > longest else bytes(data[start:end])
-
-    def gap(end: int) -> Iterator[bytes | None]:
-        """The text between two elements, if there is any beside commas."""
-        if is_too_long or data[start:end].strip(_IDLE):
-            found = element(end)
-            yield found.strip(_IDLE) if found else None
+    def cut(end: int) -> Iterator[bytes | None]:
+        """The element or the text between two elements up to here, if there is anything beside commas."""
+        nonlocal start, is_too_long
+        if is_too_long or end - start > longest:
+            yield None
+        elif found := bytes(data[start:end].strip(_IDLE)):
+            yield found
+        start, is_too_long = end, False
 
     while True:
         if is_in_string:
@@ -102,21 +102,18 @@ def elements(source: BinaryIO, longest: int = LONGEST_ELEMENT) -> Iterator[bytes
         if sign == _QUOTE:
             is_in_string = not is_in_string
         elif sign in _OPENING:
+            is_key = inside is None and depth == 1 and _KEY.search(data, max(0, at - _KEY_REACH), at - 1)
             if depth == inside:
-                yield from gap(at - 1)
-                start, is_too_long = at - 1, False
-            elif (
-                inside is None and depth == 1 and sign == _ARRAY and _KEY.search(data, max(0, at - _KEY_REACH), at - 1)
-            ):
+                yield from cut(at - 1)
+            elif is_key and sign == _ARRAY:
                 inside, start, is_too_long = 2, at, False
             depth += 1
         else:
             depth -= 1
             if depth == inside:
-                yield element(at)
-                start, is_too_long = at, False
+                yield from cut(at)
             elif depth == (inside or 1) - 1:
-                yield from gap(at - 1) if inside else [element(at)]
+                yield from cut(at - 1 if inside else at)
                 break
     rest: bytes | bytearray = data[at:] if depth == 0 else b""
     while depth == 0 and not rest.strip():

@@ -1,14 +1,17 @@
-"""Streams: count the bytes that are read, decompress zstd, and stop what unpacks to far too much (zip bombs)."""
+"""Streams and lines: count the bytes that are read, decompress zstd, stop what unpacks to far too much (zip bombs)."""
 
 from __future__ import annotations
 
 import io
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from palaver.importers import Unreadable
+from palaver.importers import Unreadable, object_in
+from palaver.importers.item import HEAD_BYTES, Item, Skipped
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 """How files begin that are compressed with zstd."""
@@ -16,6 +19,10 @@ MOST_TIMES = 250
 """A packed file may unpack to this many times its size. Conversations unpack to twenty times at most."""
 HARMLESS = 64 * 1024 * 1024
 MOST_BYTES = 64 * 1024**3
+
+LONGEST_LINE = 32 * 1024 * 1024
+MOST_BAD_LINES = 100
+"""How many lines that cannot be read may come before the first one that shows which format a file has."""
 
 BOMB = "it unpacks to far more than a conversation could; nothing more of it is read"
 
@@ -92,3 +99,55 @@ class Unpacked(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+@contextmanager
+def open_unpacked(item: Item) -> Iterator[BinaryIO]:
+    """Open the file, and decompress it if it is compressed with zstd."""
+    with count_reads(item.open(), lambda read: None) as source:
+        if not source.peek(4).startswith(ZSTD):
+            yield source
+            return
+        with limit_reads(io.BufferedReader(Unpacked(source)), packed=item.size) as unpacked:
+            yield unpacked
+
+
+# Files of lines, of any length and with any kind of line in them
+
+
+def lines(item: Item) -> Iterator[bytes | Skipped]:
+    """Each line, also an incomplete last one; Skipped for one that is too long."""
+    with open_unpacked(item) as source:
+        while raw := source.readline(LONGEST_LINE + 1):
+            if len(raw) <= LONGEST_LINE:
+                yield raw
+                continue
+            yield Skipped(item.name, "a line of more than 32 MB")
+            while raw and not raw.endswith(b"\n"):
+                raw = source.readline(LONGEST_LINE)
+
+
+def head_after_damage(item: Item) -> bytes:
+    """The first bytes of a file of lines from its first JSON object on; empty if it has none near its start."""
+    found, bad = b"", 0
+    for line in lines(item):
+        if found:
+            found += line if isinstance(line, bytes) else b""
+        elif isinstance(line, bytes) and object_in(line):
+            found = line
+        elif (bad := bad + 1) > MOST_BAD_LINES:
+            break
+        if len(found) >= HEAD_BYTES:
+            break
+    return found[:HEAD_BYTES]
+
+
+def skip_line(item: Item, line: bytes, problem: Exception) -> Skipped:
+    """Report a line that cannot be read."""
+    is_torn = not line.endswith(b"\n")
+    return Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
+
+
+def open_beside(path: Path) -> BinaryIO:
+    """Open a file beside one that is imported. A link is not followed, because it may lead out of the folder."""
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")

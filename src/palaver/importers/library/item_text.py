@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import orjson
 
-from palaver.importers import Unreadable, clean, truncate
-from palaver.importers.item import LONGEST_TITLE, Item, Skipped, native_id
+from palaver.importers import Unreadable, clean
+from palaver.importers.item import Item, Skipped, native_id, single_line
 from palaver.model.library import Character, ImportedPiece, Media, Note, Prompt, Segment
 
 LONGEST_FILE = 64 * 1024 * 1024
@@ -47,6 +47,10 @@ def read_bytes(item: Item, most: int = LONGEST_FILE, too_large: str = TOO_LARGE)
     if len(raw) > most:
         raise Unreadable(too_large)
     return raw
+
+
+def read_text(item: Item) -> str:
+    return decode_text(read_bytes(item))
 
 
 @contextmanager
@@ -142,10 +146,6 @@ def _fit(name: str, value: Any) -> Any:
         case None:
             return None
     raise TypeError(f"{name} cannot be stored")
-
-
-def single_line(text: str) -> str:
-    return truncate(" ".join(clean(text[: 4 * LONGEST_TITLE]).split()), LONGEST_TITLE)
 
 
 def clean_keywords(given: Iterable[Any]) -> tuple[str, ...]:

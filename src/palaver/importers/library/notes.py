@@ -14,17 +14,7 @@ import re
 from collections.abc import Iterator
 
 from palaver.importers.item import Item, Skipped
-from palaver.importers.library import front_matter
-from palaver.importers.library.item_text import (
-    MOST_KEYWORDS,
-    date_in,
-    decode_text,
-    is_text,
-    keep_piece,
-    read_bytes,
-    split_keywords,
-    title_from_name,
-)
+from palaver.importers.library import front_matter, item_text
 from palaver.model.library import ImportedPiece, Note
 
 name = "markdown"
@@ -40,20 +30,20 @@ _TAG = re.compile(r"(?<![^\s(])#((?!\d+(?![\w/-]))[\w/-]{1,100})")
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    return bool(_NAME.fullmatch(item.file_name)) and is_text(head)
+    return bool(_NAME.fullmatch(item.file_name)) and item_text.is_text(head)
 
 
 def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
-    about, content = front_matter.split(decode_text(read_bytes(item)))
-    title = front_matter.text(about, "title") or title_from_name(item)
+    about, content = front_matter.split(item_text.read_text(item))
+    title = front_matter.text(about, "title") or item_text.title_from_name(item)
     note = Note(
         title=title,
         content=content,
-        keywords=(*(word for key in KEYWORD_KEYS for word in split_keywords(about.get(key))), *tags(content)),
+        keywords=(*(word for key in KEYWORD_KEYS for word in item_text.split_keywords(about.get(key))), *tags(content)),
         created_at=front_matter.date(about, "created", "created_at", "date", "date created", "creation date")
-        or date_in(title_from_name(item)),
+        or item_text.date_in(item_text.title_from_name(item)),
     )
-    return keep_piece(item, name, note)
+    return item_text.keep_piece(item, name, note)
 
 
 def tags(text: str) -> list[str]:
@@ -70,7 +60,7 @@ def tags(text: str) -> list[str]:
         if fence or "#" not in line or len(line) > LONGEST_LINE:
             continue
         found += [tag.strip("/-") for tag in _TAG.findall(_without_code(line) if "`" in line else line)]
-        if len(found) > 10 * MOST_KEYWORDS:
+        if len(found) > 10 * item_text.MOST_KEYWORDS:
             break
     return found
 

@@ -19,13 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from palaver.importers import Unreadable
 from palaver.importers.item import Item, Skipped
-from palaver.importers.library.item_text import (
-    LONGEST_CONTENT,
-    keep_piece,
-    open_seekable,
-    split_keywords,
-    title_from_name,
-)
+from palaver.importers.library import item_text
+from palaver.importers.library.item_text import LONGEST_CONTENT
 from palaver.model.library import ImportedPiece, Media
 
 if TYPE_CHECKING:
@@ -59,7 +54,7 @@ def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
         raise Unreadable("a file of more than 512 MB")
     texts: list[str] = []
     unread: Counter[str] = Counter()
-    with open_seekable(item) as source:
+    with item_text.open_seekable(item) as source:
         try:
             reader = pypdf.PdfReader(source)
             if reader.is_encrypted and not reader.decrypt(""):
@@ -70,21 +65,23 @@ def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
         except Unreadable:
             raise
         except Exception as problem:  # pypdf raises many kinds of errors for damaged files
+            is_large = isinstance(problem, MemoryError)
+            why = "too large for the memory there is" if is_large else "damaged, or not a PDF that is known here"
             if not texts:
-                raise Unreadable(_why(problem)) from None
-            unread[f"the rest of it, which is {_why(problem)}"] += 1
+                raise Unreadable(why) from None
+            unread[f"the rest of it, which is {why}"] += 1
             about = {}
     if not any(texts) and not unread:
         raise Unreadable("there is no text in it, only pictures")
     title = about.get("title", "")
     media = Media(
-        title=title if title and not _UNTITLED.fullmatch(title) else title_from_name(item),
+        title=title if title and not _UNTITLED.fullmatch(title) else item_text.title_from_name(item),
         media_type="pdf",
         content="\n\n".join(text for text in texts if text),
-        keywords=tuple(split_keywords(about.get("keywords", ""))),
+        keywords=tuple(item_text.split_keywords(about.get("keywords", ""))),
         created_at=about.get("created"),
     )
-    yield from keep_piece(item, name, media)
+    yield from item_text.keep_piece(item, name, media)
     for why, count in unread.items():
         yield Skipped(item.name, why, count)
 
@@ -140,9 +137,3 @@ def _about(reader: PdfReader) -> dict[str, Any]:
     except Exception:
         pass
     return found
-
-
-def _why(problem: Exception) -> str:
-    if isinstance(problem, MemoryError):
-        return "too large for the memory there is"
-    return "damaged, or not a PDF that is known here"

@@ -10,24 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palaver.importers.item import Item, Skipped
-from palaver.importers.library.item_text import (
-    date_in,
-    decode_text,
-    is_text,
-    keep_piece,
-    read_bytes,
-    title_from_name,
-)
+from palaver.importers.library import item_text
 from palaver.model.library import ImportedPiece, Media
 
 name = "text"
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    return item.file_name.lower().endswith((".txt", ".text")) and is_text(head)
+    return item.file_name.lower().endswith((".txt", ".text")) and item_text.is_text(head)
 
 
 def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
-    title = title_from_name(item)
-    text = decode_text(read_bytes(item))
-    return keep_piece(item, name, Media(title=title, media_type="txt", content=text, created_at=date_in(title)))
+    title = item_text.title_from_name(item)
+    text = item_text.read_text(item)
+    return item_text.keep_piece(
+        item, name, Media(title=title, media_type="txt", content=text, created_at=item_text.date_in(title))
+    )

@@ -17,18 +17,8 @@ from typing import Any
 
 from palaver.importers import Unreadable, objects_of
 from palaver.importers.files.json_stream import is_json
-from palaver.importers.item import Item, Skipped
-from palaver.importers.library import front_matter
-from palaver.importers.library.item_text import (
-    decode_text,
-    is_text,
-    keep_piece,
-    parse_json,
-    read_bytes,
-    single_line,
-    split_keywords,
-    title_from_name,
-)
+from palaver.importers.item import Item, Skipped, single_line
+from palaver.importers.library import front_matter, item_text
 from palaver.model.library import ImportedPiece, Prompt
 
 name = "prompt"
@@ -64,12 +54,12 @@ _NAMES = {
 
 def recognises(item: Item, head: bytes) -> bool:
     file = item.file_name
-    if not is_text(head):
+    if not item_text.is_text(head):
         return False
     if _FRONT.fullmatch(file):
         return True
     if file.lower().endswith((".md", ".markdown", ".txt")):
-        return bool(_BEGINS.match(decode_text(head[:8192])))
+        return bool(_BEGINS.match(item_text.decode_text(head[:8192])))
     if (file.lower().endswith(".json") and is_json(item, head)) or _YAML.fullmatch(file):
         return bool(_NAMED.fullmatch(file) or _FIELD.search(head))
     return False
@@ -78,13 +68,13 @@ def recognises(item: Item, head: bytes) -> bool:
 def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
     file = item.file_name.lower()
     if file.endswith(".json"):
-        yield from _list(item, parse_json(read_bytes(item)))
+        yield from _list(item, item_text.parse_json(item_text.read_bytes(item)))
     elif _YAML.fullmatch(file):
-        yield from _list(item, front_matter.load(decode_text(read_bytes(item, MOST_YAML))))
+        yield from _list(item, front_matter.load(item_text.decode_text(item_text.read_bytes(item, MOST_YAML))))
     else:
-        text = decode_text(read_bytes(item))
+        text = item_text.read_text(item)
         prompt = _sections(text) if _BEGINS.match(text) else _with_front_matter(text)
-        given = prompt.name or re.sub(r"\.prompt\Z", "", title_from_name(item), flags=re.IGNORECASE)
+        given = prompt.name or re.sub(r"\.prompt\Z", "", item_text.title_from_name(item), flags=re.IGNORECASE)
         yield from _keep(item, replace(prompt, name=given))
 
 
@@ -92,48 +82,41 @@ def _keep(item: Item, prompt: Prompt, part: str = "") -> Iterator[ImportedPiece 
     if not (prompt.system_prompt.strip() or prompt.user_prompt.strip()):
         yield Skipped(item.name, "a prompt in which nothing is written")
     else:
-        yield from keep_piece(item, name, prompt, part)
+        yield from item_text.keep_piece(item, name, prompt, part)
 
 
 def _sections(text: str) -> Prompt:
-    found: dict[str, str] = {}
-    marks = []
-    for mark in _SECTION.finditer(text):
-        key = {"NAME": "TITLE", "DESCRIPTION": "DETAILS"}.get(mark[1], mark[1])
-        if key not in found:  # a second one is text like any other
-            found[key] = ""
-            marks.append((key, mark))
-    for n, (key, mark) in enumerate(marks):
-        end = marks[n + 1][1].start() if n + 1 < len(marks) else len(text)
-        found[key] = text[mark.end() : end].strip("\r\n")
+    marks: dict[str, re.Match[str]] = {}
+    for mark in _SECTION.finditer(text):  # a second one of the same name is text like any other
+        marks.setdefault({"NAME": "TITLE", "DESCRIPTION": "DETAILS"}.get(mark[1], mark[1]), mark)
+    found = dict(zip(marks, _parts_after(list(marks.values()), text), strict=True))
     return Prompt(
         name=found.get("TITLE", "").strip(),
         author=found.get("AUTHOR", "").strip(),
         details=found.get("DETAILS", ""),
         system_prompt=found.get("SYSTEM", ""),
         user_prompt=found.get("USER", ""),
-        keywords=tuple(split_keywords(found.get("KEYWORDS", ""))),
+        keywords=tuple(item_text.split_keywords(found.get("KEYWORDS", ""))),
     )
 
 
 def _with_front_matter(text: str) -> Prompt:
     about, body = front_matter.split(text)
-    prompt = _prompt(
-        {
-            key: value
-            for key, value in about.items()
-            if key in ("name", "title", "author", "authors", "details", "description", "tags", "keywords")
-        }
-    )
-    said: dict[str, list[str]] = {"system": [], "user": []}
+    known = ("name", "title", "author", "authors", "details", "description", "tags", "keywords")
+    prompt = _prompt({key: about[key] for key in known if key in about})
+    said: dict[str, list[str]] = {"system": [], "user": [], "assistant": [], "model": []}
     roles = list(_ROLE.finditer(body))
     before = body[: roles[0].start()] if roles else body
     said["user"] += [before] if before.strip() else []
-    for n, role in enumerate(roles):
-        end = roles[n + 1].start() if n + 1 < len(roles) else len(body)
-        if (whose := role[1] or role[2]) in said:
-            said[whose].append(body[role.end() : end].strip("\r\n"))
+    for role, part in zip(roles, _parts_after(roles, body), strict=True):
+        said[role[1] or role[2]].append(part)
     return replace(prompt, system_prompt="\n\n".join(said["system"]), user_prompt="\n\n".join(said["user"]))
+
+
+def _parts_after(marks: list[re.Match[str]], text: str) -> list[str]:
+    """The text after each mark, up to the next one."""
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    return [text[mark.end() : end].strip("\r\n") for mark, end in zip(marks, ends, strict=False)]
 
 
 def _list(item: Item, found: Any) -> Iterator[ImportedPiece | Skipped]:
@@ -151,9 +134,9 @@ def _list(item: Item, found: Any) -> Iterator[ImportedPiece | Skipped]:
     if not prompts:
         raise Unreadable("no prompts in it")
     for n, prompt in enumerate(prompts):
-        number = "" if len(prompts) == 1 else f" {n + 1}"
-        given = prompt.name if prompt.name.strip() else title_from_name(item) + number
-        yield from _keep(item, replace(prompt, name=given), part="" if len(prompts) == 1 else single_line(given))
+        is_one = len(prompts) == 1
+        given = prompt.name or item_text.title_from_name(item) + ("" if is_one else f" {n + 1}")
+        yield from _keep(item, replace(prompt, name=given), part="" if is_one else single_line(given))
     if len(prompts) < len(rows):
         yield Skipped(item.name, "something that is no prompt", len(rows) - len(prompts))
 
@@ -168,18 +151,17 @@ def _prompt(row: dict[str, Any]) -> Prompt:
                 return value
         return ""
 
-    system, user = text("system_prompt"), text("user_prompt")
+    said = {"system": [text("system_prompt")], "user": [text("user_prompt")]}
     for message in objects_of(row.get("messages")):
-        if isinstance(said := message.get("content"), str):
-            if message.get("role") == "system":
-                system = f"{system}\n\n{said}" if system else said
-            elif message.get("role") == "user":
-                user = f"{user}\n\n{said}" if user else said
+        match message:
+            case {"role": "system" | "user" as role, "content": str(content)}:
+                said[role].append(content)
+    system, user = ("\n\n".join(filter(None, texts)) for texts in said.values())
     return Prompt(
         name=text("name").strip(),
         author=text("author").strip(),
         details=text("details"),
         system_prompt=system,
         user_prompt=user,
-        keywords=tuple(split_keywords(row.get("keywords")) or split_keywords(row.get("tags"))),
+        keywords=tuple(item_text.split_keywords(row.get("keywords")) or item_text.split_keywords(row.get("tags"))),
     )

@@ -16,20 +16,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import Unreadable
+from palaver.importers import Unreadable, objects_of
 from palaver.importers.files.html_text import unescape
 from palaver.importers.files.json_stream import CHUNK, LEADING_BYTES, is_json
 from palaver.importers.item import Item, Skipped, parse_any_time
-from palaver.importers.library.item_text import (
-    LONGEST_FILE,
-    date_in,
-    decode_text,
-    is_text,
-    keep_piece,
-    parse_json,
-    read_bytes,
-    title_from_name,
-)
+from palaver.importers.library import item_text
 from palaver.model.library import ImportedPiece, Media, Segment
 
 name = "transcript"
@@ -64,7 +55,7 @@ _FRACTION = re.compile(rb'"(?:duration|start|start_seconds|end)"\s*:\s*"?\d+[.:]
 def recognises(item: Item, head: bytes) -> bool:
     file = item.file_name.lower()
     if file.endswith((".srt", ".vtt")):
-        return is_text(head)
+        return item_text.is_text(head)
     if not file.endswith((".json", ".json3", ".srv3")) or not is_json(item, head):
         return False
     if head.lstrip(LEADING_BYTES).startswith(b"["):
@@ -79,7 +70,7 @@ def _comes_later(item: Item) -> bool:
     """Whether a list of segments follows after the head. Whisper writes the whole text before it."""
     with item.open() as source:
         before = b""
-        for _ in range(LONGEST_FILE // CHUNK):
+        for _ in range(item_text.LONGEST_FILE // CHUNK):
             if not (more := source.read(CHUNK)):
                 return False
             if found := _LIST.search(before + more):
@@ -90,12 +81,12 @@ def _comes_later(item: Item) -> bool:
 
 
 def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
-    raw = read_bytes(item)
+    raw = item_text.read_bytes(item)
     about: dict[str, Any] = {}
     if item.file_name.lower().endswith((".srt", ".vtt")):
-        segments, left_out = _cues(decode_text(raw)), 0
+        segments, left_out = _cues(item_text.decode_text(raw)), 0
     else:
-        found = parse_json(raw)
+        found = item_text.parse_json(raw)
         about = found if isinstance(found, dict) else {}
         segments, left_out = _listed(found)
     segments.sort(key=lambda segment: segment.start)
@@ -108,16 +99,17 @@ def pieces(item: Item) -> Iterator[ImportedPiece | Skipped]:
         content="\n".join(segment.text for segment in segments),
         url=about["url"] if isinstance(about.get("url"), str) and about["url"].startswith("http") else None,
         segments=tuple(segments),
-        created_at=parse_any_time(about.get("created_at") or about.get("date")) or date_in(title),
+        created_at=parse_any_time(about.get("created_at") or about.get("date")) or item_text.date_in(title),
     )
-    yield from keep_piece(item, name, media)
+    yield from item_text.keep_piece(item, name, media)
     if left_out:
         yield Skipped(item.name, "a segment without text or time", left_out)
 
 
 def _named(item: Item, about: dict[str, Any]) -> tuple[str, str]:
     """The title and the type of a recording."""
-    title = _LANGUAGE.sub("", title_from_name(item)) or title_from_name(item)
+    title = item_text.title_from_name(item)
+    title = _LANGUAGE.sub("", title) or title
     file = item.file_name.lower()
     kind = "video" if file.endswith((".srt", ".vtt", ".json3", ".srv3")) or "events" in about else "audio"
     for ending, of in ((_AUDIO, "audio"), (_VIDEO, "video")):
@@ -194,28 +186,24 @@ def _listed(found: Any) -> tuple[list[Segment], int]:
 
 
 def _said(row: dict[str, Any]) -> str:
-    text: Any = next((row[key] for key in ("text", "body") if isinstance(row.get(key), str)), None)
-    if text is None and isinstance(row.get("segs"), list):
-        text = "".join(seg["utf8"] for seg in row["segs"] if isinstance(seg, dict) and isinstance(seg.get("utf8"), str))
-    if not isinstance(text, str) or not text.strip():
-        return ""
-    speaker = row.get("speaker")
-    return f"{speaker.strip()}: {text.strip()}" if isinstance(speaker, str) and speaker.strip() else text.strip()
+    text = next((row[key] for key in ("text", "body") if isinstance(row.get(key), str)), None)
+    if text is None:
+        text = "".join(seg["utf8"] for seg in objects_of(row.get("segs")) if isinstance(seg.get("utf8"), str))
+    speaker, text = row.get("speaker"), text.strip()
+    return f"{speaker.strip()}: {text}" if text and isinstance(speaker, str) and speaker.strip() else text
 
 
 _KEYS = {
-    "start": (
-        ("start", 1.0), ("start_seconds", 1.0), ("start_time", 1.0), ("startTime", 1.0), ("start_ms", 0.001),
-        ("tStartMs", 0.001),
-    ),
-    "end": (("end", 1.0), ("end_seconds", 1.0), ("end_time", 1.0), ("endTime", 1.0), ("end_ms", 0.001)),
-    "duration": (("duration", 1.0), ("dur", 1.0), ("dDurationMs", 0.001), ("duration_ms", 0.001)),
-}  # fmt: skip
+    "start": ("start", "start_seconds", "start_time", "startTime", "start_ms", "tStartMs"),
+    "end": ("end", "end_seconds", "end_time", "endTime", "end_ms"),
+    "duration": ("duration", "dur", "dDurationMs", "duration_ms"),
+}
+"""The keys of times. Those that end in `ms` are in milliseconds, the others in seconds."""
 
 
 def _time(row: dict[str, Any], which: str) -> float | None:
-    for key, factor in _KEYS[which]:
-        if (at := _number(row.get(key), factor)) is not None:
+    for key in _KEYS[which]:
+        if (at := _number(row.get(key), 0.001 if key.lower().endswith("ms") else 1.0)) is not None:
             return at
     side = {"start": "from", "end": "to"}.get(which, "")
     for key, factor in (("offsets", 0.001), ("timestamps", 1.0)):  # whisper.cpp

@@ -27,7 +27,7 @@ from palaver.model.library import ImportedPiece
 from palaver.model.privacy import PrivacyRules
 from palaver.model.project_file import PRIVATE
 from palaver.model.projects import project_of
-from palaver.operations.library.import_items import SHELVES, content_digest
+from palaver.operations.library.import_items import content_digest, source_of
 from palaver.store.engines.database import PrepareText
 from palaver.store.library import archive
 from palaver.store.library.archive import PreparedConversation
@@ -133,7 +133,7 @@ def _batches_of_source(source: ImportSource, request: ImportRequest) -> Iterator
         if isinstance(one, Skipped):
             batch.skipped.append(one)
         elif isinstance(one, ImportedPiece):
-            if request.forgotten and request.forgotten.has(_key_of(one)):
+            if request.forgotten and request.forgotten.has(item_key(source_of(one).name, content_digest(one))):
                 batch.skipped.append(Skipped(one.origin, FORGOTTEN))
                 continue
             batch.pieces.append(one)
@@ -164,10 +164,6 @@ def _batches_of_source(source: ImportSource, request: ImportRequest) -> Iterator
             yield batch
             batch, messages, characters, of_pieces = Batch(source.importer), 0, 0, 0
     yield batch
-
-
-def _key_of(one: ImportedPiece) -> str:
-    return item_key(SHELVES[type(one.piece)][0], content_digest(one))
 
 
 def is_large(paths: Iterable[Path]) -> bool:
@@ -228,20 +224,19 @@ def send_batches() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process gets it too, and stops this one
     gc.set_threshold(COLLECTION_THRESHOLD, *gc.get_threshold()[1:])
     request: ImportRequest = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own process wrote it
-    with os.fdopen(os.dup(1), "wb", PIPE_BYTES) as pipe:
+    end: Exception | None = None
+    with os.fdopen(os.dup(1), "wb", PIPE_BYTES) as pipe, suppress(BrokenPipeError):
         os.dup2(2, 1)  # prints must not get into the pipe
-        with suppress(BrokenPipeError):
-            try:
-                for batch in batches_of(request):
-                    pipe.write(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
-                    pipe.flush()
-            except BrokenPipeError:
-                raise
-            except Exception as problem:
-                pipe.write(pickle.dumps(problem))
-            else:
-                pipe.write(pickle.dumps(None))
-            pipe.flush()
+        try:
+            for batch in batches_of(request):
+                pipe.write(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
+                pipe.flush()
+        except BrokenPipeError:
+            raise
+        except Exception as problem:
+            end = problem
+        pickle.dump(end, pipe)
+        pipe.flush()
 
 
 class _Tuning:

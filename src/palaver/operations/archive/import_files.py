@@ -8,21 +8,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
 from palaver.errors import PalaverError
 from palaver.importers.discover import Skipped
 from palaver.model.library import ImportedPiece
-from palaver.operations import library
 from palaver.operations.archive import import_batches
 from palaver.operations.archive.import_batches import Batch, ImportRequest
 from palaver.operations.library import web_fetch
-from palaver.operations.library.import_items import SHELVES, id_of
+from palaver.operations.library.import_items import content_digest, id_of, import_outcome, import_piece, source_of
 from palaver.operations.sessions.private import privacy_rules
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader
@@ -73,20 +73,17 @@ class Summary:
     """The first thousand imported documents."""
     failed: bool = False
 
-    def name(self, source: str, ids: Iterable[str | int | None], outcomes: Iterable[Outcome]) -> None:
-        for id, outcome in zip(ids, outcomes, strict=True):
-            if id is not None and len(self.items) < MOST_ITEMS_SHOWN:
-                self.items.append(ImportedItem(source, id, SOURCES[source].uri_of(str(id), "", 0), outcome))
-
-    def count(self, outcomes: list[Outcome], kind: str = "conversations") -> None:
-        new, changed = outcomes.count("new"), outcomes.count("changed")
-        unchanged = len(outcomes) - new - changed
-        self.new += new
-        self.changed += changed
-        self.unchanged += unchanged
-        known = self.kinds.setdefault(kind, {"new": 0, "changed": 0, "unchanged": 0})
-        for name, count in (("new", new), ("changed", changed), ("unchanged", unchanged)):
-            known[name] += count
+    def count(self, source: str, outcome: Outcome, id: str | int | None) -> None:
+        """Count a document. With an id it is listed as well."""
+        name = outcome if outcome in ("new", "changed") else "unchanged"
+        self.new += name == "new"
+        self.changed += name == "changed"
+        self.unchanged += name == "unchanged"
+        kind = "conversations" if source == "archive" else source
+        counts = self.kinds.setdefault(kind, {"new": 0, "changed": 0, "unchanged": 0})
+        counts[name] += 1
+        if id is not None and len(self.items) < MOST_ITEMS_SHOWN:
+            self.items.append(ImportedItem(source, id, SOURCES[source].uri_of(str(id), "", 0), outcome))
 
     def skip(self, skipped: Skipped) -> None:
         self.skipped_count += skipped.count
@@ -191,6 +188,7 @@ def messages_of(one: PreparedConversation) -> int:
     return len(one.conversation.messages)
 
 
+@dataclass
 class _Writes:
     """Writes the batches of an import, several at once where the engine can, and counts them in their order.
 
@@ -198,100 +196,92 @@ class _Writes:
     run writes nothing; `seen` are then the contents of the batches before.
     """
 
-    def __init__(
-        self,
-        here: Workspace,
-        summary: Summary,
-        seen: set[str] | None,
-        progress: Callable[[Summary], None],
-        most_at_once: int,
-    ) -> None:
-        self._here, self._summary, self._seen, self._progress = here, summary, seen, progress
-        self._most_at_once = most_at_once
-        self._giving_way = GivingWay(here)
-        self._running: deque[tuple[Batch, asyncio.Task[list[Outcome]]]] = deque()
+    here: Workspace
+    summary: Summary
+    seen: set[str] | None
+    progress: Callable[[Summary], None]
+    most_at_once: int
+    running: deque[tuple[Batch, asyncio.Task[list[Outcome]]]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.giving_way = GivingWay(self.here)
 
     async def add(self, batch: Batch) -> None:
         """Begin to write a batch. Waits until there is room for the next one."""
         if batch.pieces or self._is_being_written(batch):
             await self.finish()
-        self._running.append((batch, asyncio.create_task(self._write_conversations(batch.conversations))))
+        self.running.append((batch, asyncio.create_task(self._write_conversations(batch.conversations))))
         if batch.pieces:
             await self.finish()
-        while len(self._running) >= self._most_at_once:
+        while len(self.running) >= self.most_at_once:
             await self._count_first()
 
     def _is_being_written(self, batch: Batch) -> bool:
         """Is a conversation of this batch in one that is not finished?"""
         ids = {one.conversation.id for one in batch.conversations}
-        return any(one.conversation.id in ids for other, _ in self._running for one in other.conversations)
+        return any(one.conversation.id in ids for other, _ in self.running for one in other.conversations)
 
     async def finish(self) -> None:
         """Wait for all batches."""
-        while self._running:
+        while self.running:
             await self._count_first()
 
     async def stop(self) -> None:
         """Wait for the batches that are being written, after an error. They are not counted."""
-        tasks = [task for _, task in self._running]
-        self._running.clear()
+        tasks = [task for _, task in self.running]
+        self.running.clear()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _count_first(self) -> None:
-        batch, task = self._running[0]
+        batch, task = self.running[0]
         outcomes = await task
-        self._running.popleft()
-        summary, conversations = self._summary, batch.conversations
+        self.running.popleft()
+        summary, conversations = self.summary, batch.conversations
         for skipped in batch.skipped:
             summary.skip(skipped)
-        if conversations:
-            if self._seen is None:
-                summary.name("archive", (one.conversation.id for one in conversations), outcomes)
-            summary.count(outcomes)
-            summary.messages += sum(len(one.conversation.messages) for one in conversations)
+        for one, outcome in zip(conversations, outcomes, strict=True):
+            summary.count("archive", outcome, one.conversation.id if self.seen is None else None)
+            summary.messages += len(one.conversation.messages)
         if batch.pieces:
             await self._write_pieces(batch.pieces)
         if count := len(conversations) + len(batch.pieces):
             summary.formats[batch.importer] = summary.formats.get(batch.importer, 0) + count
         summary.bytes_total, summary.bytes_read = batch.bytes_total, batch.bytes_read
-        self._progress(summary)
+        self.progress(summary)
 
     async def _write_conversations(self, conversations: list[PreparedConversation]) -> list[Outcome]:
         if not conversations:
             return []
-        if self._seen is not None:
-            return await self._here.read(partial(archive.compare_all, batch=conversations))
-        return await self._giving_way.write(
+        if self.seen is not None:
+            return await self.here.read(partial(archive.compare_all, batch=conversations))
+        return await self.giving_way.write(
             conversations,
             messages_of,
-            lambda some: self._here.change_beside(partial(archive.put_all, batch=some)),
+            lambda some: self.here.change_beside(partial(archive.put_all, batch=some)),
         )
 
     async def _write_pieces(self, pieces: list[ImportedPiece]) -> None:
-        here, summary = self._here, self._summary
-        if self._seen is not None:
-            outcomes = await here.read(partial(_compare_pieces, pieces=pieces, seen=self._seen))
+        here, summary = self.here, self.summary
+        if self.seen is not None:
+            outcomes = await here.read(partial(_compare_pieces, pieces=pieces, seen=self.seen))
         else:
-            outcomes = await self._giving_way.write(
+            outcomes = await self.giving_way.write(
                 pieces,
                 lambda one: 1,
-                lambda some: here.change_beside(lambda change: [library.import_piece(change, one) for one in some]),
+                lambda some: here.change_beside(lambda change: [import_piece(change, one) for one in some]),
             )
-        some = pieces[: MOST_ITEMS_SHOWN - len(summary.items)]
-        ids = await here.read(lambda read: [id_of(read, one) for one in some])
-        sources = [SHELVES[type(one.piece)][0] for one in pieces]
-        for source, outcome in zip(sources, outcomes, strict=True):
-            summary.count([outcome], source)
-        for source, id, outcome in zip(sources, ids, outcomes, strict=False):
-            summary.name(source, [id], [outcome])
+        listed = pieces[: MOST_ITEMS_SHOWN - len(summary.items)]
+        ids = await here.read(lambda read: [id_of(read, one) for one in listed])
+        for one, outcome, id in zip_longest(pieces, outcomes, ids):
+            summary.count(source_of(one).name, outcome, id)
 
 
 def _compare_pieces(read: Reader, pieces: list[ImportedPiece], seen: set[str]) -> list[Outcome]:
     """The outcomes of importing these pieces, as if the ones before had been written."""
     outcomes: list[Outcome] = []
     for one in pieces:
-        outcome = library.import_outcome(read, one)
-        content = f"{type(one.piece).__name__}{library.content_digest(one)}"
+        outcome = import_outcome(read, one)
+        content = f"{type(one.piece).__name__}{content_digest(one)}"
         outcomes.append("unchanged" if outcome == "new" and content in seen else outcome)
         seen.add(content)
     return outcomes

@@ -8,9 +8,7 @@ from typing import Any
 from palaver.operations.library import characters, chats, media, notes, prompts
 from palaver.operations.library.characters import CHARACTERS
 from palaver.operations.library.chats import CHATS
-from palaver.operations.library.import_items import content_digest, fingerprint_of, id_of, import_outcome, import_piece
-from palaver.operations.library.items import current
-from palaver.operations.library.media import MEDIA, segments_of
+from palaver.operations.library.media import MEDIA
 from palaver.operations.library.notes import NOTES
 from palaver.operations.library.prompts import PROMPTS
 from palaver.operations.operation import Operation
@@ -35,16 +33,3 @@ _SOURCES = {source.name: source for source in (NOTES, MEDIA, CHATS, CHARACTERS, 
 def shown(read: Reader, kept: LibraryItem) -> Any:
     """An item as its own operations answer with it."""
     return _SOURCES[kept.source].show(read, kept)
-
-
-__all__ = [
-    "LIBRARY",
-    "content_digest",
-    "current",
-    "fingerprint_of",
-    "id_of",
-    "import_outcome",
-    "import_piece",
-    "segments_of",
-    "shown",
-]

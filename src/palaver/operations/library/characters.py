@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -12,28 +10,6 @@ from palaver.model.library import Character
 from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
 from palaver.search.sources.indexing import index_character
-
-
-@dataclass(frozen=True, slots=True)
-class KeptCharacter:
-    id: int
-    name: str
-    description: str
-    personality: str
-    scenario: str
-    system_prompt: str
-    first_message: str
-    message_examples: str
-    alternate_greetings: list[str]
-    post_history_instructions: str
-    creator: str
-    creator_notes: str
-    character_version: str
-    tags: list[str]
-    created_at: datetime
-    last_modified: datetime
-    version: int
-    uri: str
 
 
 class CharacterTexts(Request):
@@ -83,7 +59,6 @@ CHARACTERS = ItemSource(
     index=index_character,
     creates=CreateCharacter,
     updates=UpdateCharacter,
-    answer=KeptCharacter,
     help={
         "create": "Store a character with its description, personality, example messages and tags.",
         "read": "Get one character with all its fields.",

@@ -100,6 +100,8 @@ def _index_chat(chat: Chat) -> ItemDraft:
 
 
 class _ChatItems(ItemSource):
+    answer = KeptChat
+
     def show(self, read: Reader, kept: LibraryItem) -> KeptChat:
         count = found_passages.passage_bounds(read, kept.document_id).last
         shown: KeptChat = self.answer_with(KeptChat, kept, {}, conversation_id=kept.id, message_count=count)
@@ -117,7 +119,6 @@ CHATS = _ChatItems(
     index=_index_chat,
     creates=CreateChat,
     updates=UpdateChat,
-    answer=KeptChat,
     help={
         "create": "Create a chat, with or without a character.",
         "read": "Get one chat without its messages.",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import orjson
 
-from palaver.model.library import ImportedPiece, ItemDraft, Media, Note
+from palaver.model.library import ImportedPiece, Media, Note
 from palaver.operations.library.characters import CHARACTERS
+from palaver.operations.library.items import ItemSource
 from palaver.operations.library.media import MEDIA
 from palaver.operations.library.notes import NOTES
 from palaver.operations.library.prompts import PROMPTS
@@ -18,14 +18,16 @@ from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import Outcome
 
-SHELVES: dict[type[Any], tuple[str, Callable[[Any], ItemDraft]]] = {
-    source.piece: (source.name, source.index) for source in (NOTES, MEDIA, CHARACTERS, PROMPTS)
-}
+_SOURCES: dict[type[Any], ItemSource] = {source.piece: source for source in (NOTES, MEDIA, CHARACTERS, PROMPTS)}
+
+
+def source_of(brought: ImportedPiece) -> ItemSource:
+    return _SOURCES[type(brought.piece)]
 
 
 def import_outcome(read: Reader, brought: ImportedPiece) -> Outcome:
     """Whether an import would add, change or skip the item. Items with the same content are the same item."""
-    source, _ = SHELVES[type(brought.piece)]
+    source = source_of(brought).name
     known = items.origin(read, source, brought.origin)
     if known:
         return "unchanged" if known.fingerprint == fingerprint_of(brought) else "changed"
@@ -34,7 +36,7 @@ def import_outcome(read: Reader, brought: ImportedPiece) -> Outcome:
 
 def id_of(read: Reader, brought: ImportedPiece) -> str | int | None:
     """The id of the stored item; None if it was deleted since."""
-    source, _ = SHELVES[type(brought.piece)]
+    source = source_of(brought).name
     known = items.origin(read, source, brought.origin)
     id = known.id if known else items.id_by_content(read, source, content_digest(brought))
     kept = items.find(read, source, id) if id else None
@@ -44,16 +46,15 @@ def id_of(read: Reader, brought: ImportedPiece) -> str | int | None:
 def import_piece(change: Change, brought: ImportedPiece) -> Outcome:
     """Add the item, or update it to the state of its file."""
     outcome = import_outcome(change, brought)
-    if outcome == "unchanged":
-        return outcome
-    source, shelve = SHELVES[type(brought.piece)]
-    shelved, known = shelve(brought.piece), items.origin(change, source, brought.origin)
-    kept = items.find(change, source, known.id) if known else None
-    if kept:
-        kept = items.update(change, kept, shelved)
-    else:
-        kept = items.add(change, source, shelved, brought.piece.created_at)
-    items.remember_origin(change, kept, brought.origin, fingerprint_of(brought))
+    if outcome != "unchanged":
+        source = source_of(brought)
+        draft, known = source.index(brought.piece), items.origin(change, source.name, brought.origin)
+        kept = items.find(change, source.name, known.id) if known else None
+        if kept:
+            kept = items.update(change, kept, draft)
+        else:
+            kept = items.add(change, source.name, draft, brought.piece.created_at)
+        items.remember_origin(change, kept, brought.origin, fingerprint_of(brought))
     return outcome
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 from dataclasses import field as made
 from datetime import datetime
-from functools import partial
-from typing import Annotated, Any
+from functools import cached_property, partial
+from typing import Annotated, Any, get_type_hints
 
 from pydantic import AfterValidator, Field, create_model
 
@@ -86,7 +86,6 @@ class ItemSource:
     index: Callable[[Any], ItemDraft]
     creates: type[Created]
     updates: type[VersionedEdit]
-    answer: type[Any]
     listed: type[Any] | None = None
     """The answer for each item of a list, where it is not `answer`."""
     help: Mapping[str, str]
@@ -99,6 +98,15 @@ class ItemSource:
     """The commands for `create` and `update`, where there are any."""
     hidden: tuple[str, ...] = ()
     """The arguments of `create` that its schema does not list."""
+
+    @cached_property
+    def answer(self) -> type[Any]:
+        """The answer with an item: its id, the fields of its piece, and those that every item has."""
+        own = {name: kind for name, kind in get_type_hints(self.piece).items() if name != "created_at"}
+        own = {name: list[str] if kind == tuple[str, ...] else kind for name, kind in own.items()}
+        every = {"created_at": datetime, "last_modified": datetime, "version": int, "uri": str}
+        columns = {"id": int if self.name in items.NUMBERED else str, **own, **every}
+        return make_dataclass(f"Kept{self.noun.title()}", columns.items(), frozen=True, slots=True)
 
     def given(self, request: Request, old: Any = None) -> dict[str, Any]:
         """The fields of the piece that a request sets. `old` is the piece that it updates."""

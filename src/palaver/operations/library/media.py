@@ -31,20 +31,7 @@ from palaver.store.search import found_passages
 from palaver.text import subtitles
 from palaver.text.subtitles import Cue
 
-SUGGESTED = (
-    "video",
-    "audio",
-    "podcast",
-    "pdf",
-    "epub",
-    "docx",
-    "pptx",
-    "html",
-    "markdown",
-    "txt",
-    "image",
-    "article",
-)
+SUGGESTED = ["video", "audio", "podcast", "pdf", "epub", "docx", "pptx", "html", "markdown", "txt", "image", "article"]
 """Types of media that a list offers, beside those in use."""
 
 Address = Annotated[str, Field(max_length=4000), AfterValidator(storable)]
@@ -119,9 +106,6 @@ class GivenTranscript(Given):
     segments: Segments
     """Timed segments."""
 
-    def as_segments(self) -> tuple[Segment, ...]:
-        return tuple(Segment(s.start, max(s.start, s.end), s.text) for s in self.segments)
-
 
 class CreateMedia(Created):
     title: Line
@@ -160,10 +144,13 @@ class UpdateMedia(VersionedEdit):
 
 
 class _MediaItems(ItemSource):
+    answer = KeptMedia
+
     def given(self, request: Any, old: Media | None = None) -> dict[str, Any]:
         found = super().given(request)
         if request.transcript:
-            found["segments"] = request.transcript.as_segments()
+            segments = request.transcript.segments
+            found["segments"] = tuple(Segment(one.start, max(one.start, one.end), one.text) for one in segments)
         if request.chunks is not None:
             found["chunks"] = tuple(chunk.text for chunk in request.chunks)
         elif old and found.get("content", old.content) != old.content:
@@ -196,7 +183,6 @@ MEDIA = _MediaItems(
     index=index_media,
     creates=CreateMedia,
     updates=UpdateMedia,
-    answer=KeptMedia,
     listed=MediaCard,
     help={
         "create": "Store a media item (video, podcast, book, article) with its text, chunks and transcript.",
@@ -252,4 +238,4 @@ def get_transcript(read: Reader, caller: Caller, request: GetTranscript) -> Medi
 
 def media_types(read: Reader) -> dict[str, list[str]]:
     """The media types in use, and suggested ones."""
-    return {"media_types": items.media_types(read), "suggested": list(SUGGESTED)}
+    return {"media_types": items.media_types(read), "suggested": SUGGESTED}

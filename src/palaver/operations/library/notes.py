@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
 from pydantic import Field
 
 from palaver.model.library import Note
@@ -12,18 +9,6 @@ from palaver.model.requests import AnyId, Line
 from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
 from palaver.operations.operation import Command
 from palaver.search.sources.indexing import index_note
-
-
-@dataclass(frozen=True, slots=True)
-class KeptNote:
-    id: str
-    title: str
-    content: str
-    keywords: list[str]
-    created_at: datetime
-    last_modified: datetime
-    version: int
-    uri: str
 
 
 class CreateNote(Created):
@@ -54,7 +39,6 @@ NOTES = ItemSource(
     index=index_note,
     creates=CreateNote,
     updates=UpdateNote,
-    answer=KeptNote,
     help={
         "create": "Store a note with a title, a text and keywords.",
         "read": "Get one note.",

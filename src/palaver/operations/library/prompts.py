@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -13,21 +11,6 @@ from palaver.model.requests import AnyId, Line, Request
 from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
 from palaver.operations.operation import Command
 from palaver.search.sources.indexing import index_prompt
-
-
-@dataclass(frozen=True, slots=True)
-class KeptPrompt:
-    id: str
-    name: str
-    author: str
-    details: str
-    system_prompt: str
-    user_prompt: str
-    keywords: list[str]
-    created_at: datetime
-    last_modified: datetime
-    version: int
-    uri: str
 
 
 class PromptTexts(Request):
@@ -63,7 +46,6 @@ PROMPTS = ItemSource(
     index=index_prompt,
     creates=CreatePrompt,
     updates=UpdatePrompt,
-    answer=KeptPrompt,
     help={
         "create": "Store a prompt. MCP clients list it among their prompts, with one argument for each {{name}} in it.",
         "read": "Get one prompt by id or name.",

@@ -12,6 +12,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
@@ -23,7 +24,7 @@ from palaver.model.answers import answer_of
 from palaver.model.library import ImportedPiece, Media, Note
 from palaver.model.people import Caller
 from palaver.model.requests import Line, Request
-from palaver.operations import library
+from palaver.operations.library.import_items import id_of, import_piece, source_of
 from palaver.operations.operation import Route, operation
 from palaver.settings import Settings
 from palaver.store.workspaces import Workspace
@@ -86,11 +87,10 @@ class FetchedMedia:
 async def fetch_media(workspace: Workspace, caller: Caller, request: FetchMedia) -> FetchedMedia:
     """Fetch a web page or document and store its text. Needs PALAVER_FETCH=on. Fetching it again updates the item."""
     brought = await fetch(workspace.settings, request.url)
-    outcome = await workspace.change(lambda change: library.import_piece(change, brought))
-    source = library.import_items.SHELVES[type(brought.piece)][0]
-    id = await workspace.read(lambda read: library.id_of(read, brought))
+    outcome = await workspace.change(partial(import_piece, brought=brought))
+    id = await workspace.read(partial(id_of, brought=brought))
     title = brought.piece.title if isinstance(brought.piece, Note | Media) else brought.piece.name
-    return FetchedMedia(request.url, source, id, title, outcome)
+    return FetchedMedia(request.url, source_of(brought).name, id, title, outcome)
 
 
 async def fetch(settings: Settings, url: str) -> ImportedPiece:
@@ -237,7 +237,7 @@ def public_only(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
     """Connections to public hosts, and to hosts of the own network that the settings allow."""
     import httpcore2
 
-    class Guarded(httpcore2.AsyncNetworkBackend):
+    class Guarded(httpcore2.AnyIOBackend):
         """Connects only to addresses that were checked."""
 
         async def connect_tcp(
@@ -248,15 +248,12 @@ def public_only(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
             problem: Exception | None = None
             for address in await addresses(host, port, is_own=known):
                 try:
-                    return await httpcore2.AnyIOBackend().connect_tcp(address, port, timeout)
+                    return await super().connect_tcp(address, port, timeout)
                 except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as found:
                     problem = found
             raise problem or httpcore2.ConnectError()
 
         async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
             raise Invalid("Unix sockets cannot be fetched from.")
-
-        async def sleep(self, seconds: float) -> None:
-            await asyncio.sleep(seconds)
 
     return Guarded()

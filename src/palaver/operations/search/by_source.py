@@ -13,6 +13,7 @@ from palaver.model.requests import Names, Query, Request, clamp
 from palaver.model.search import GetResponse, SearchResponse
 from palaver.operations import library
 from palaver.operations.archive.external_database import import_if_changed
+from palaver.operations.library.items import current
 from palaver.operations.operation import Operation, Tool, operation
 from palaver.operations.search.retrieval import open_named
 from palaver.search.ask import HIDDEN, Paged, SearchText
@@ -143,7 +144,7 @@ def _get_item(read: Reader, caller: Caller, named: ParsedUri, request: Any) -> G
     response = open_named(read, caller, named, request.retrieval, default="full" if is_whole else "snippet")
     if not is_whole or request.retrieval is not None:
         return response
-    item = library.shown(read, library.current(read, named.source, named.id))
+    item = library.shown(read, current(read, named.source, named.id))
     fields = PROMPT_FIELDS if named.source == "prompts" else ("name", *CHARACTER_TEXTS, *CHARACTER_FACTS)
     return GetResponse(response.meta, {name: getattr(item, name) for name in fields})
 

@@ -11,7 +11,7 @@ from palaver.model.people import Caller
 from palaver.model.requests import AnyId, Query, Request, clamp
 from palaver.model.search import GetResponse
 from palaver.model.sources import SourceName
-from palaver.operations import library
+from palaver.operations.library.items import current
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.open import Mode, RetrievalOptions, open_document
 from palaver.search.scope import must_be_on
@@ -53,7 +53,7 @@ def open_named(
     if named.source == "sessions":
         must_be_on(read)
     if named.source == "prompts":
-        named = named._replace(id=library.current(read, named.source, named.id).id)
+        named = named._replace(id=current(read, named.source, named.id).id)
     return open_document(read, caller, named, options, default=default, page=page)
 
 

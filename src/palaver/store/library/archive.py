@@ -79,17 +79,22 @@ def put_all(change: Change, batch: Sequence[PreparedConversation], *, is_followe
     """
     outcomes: list[Outcome] = []
     for some in _batches_without_repeats(batch):
-        known = _known(change, [one.conversation.id for one in some])
-        if is_followed:
-            some = [_with_mark(one, known.get(one.conversation.id)) for one in some]
-        compared = [_outcome(one, known.get(one.conversation.id), is_followed) for one in some]
-        some = [_with_project(one, known.get(one.conversation.id)) for one in some]
-        new = [one for one, outcome in zip(some, compared, strict=True) if outcome == "new"]
-        changed = [one for one, outcome in zip(some, compared, strict=True) if outcome == "changed"]
-        for one in changed:
-            change.run("drop_body", document_id=known[one.conversation.id]["id"], field=BRANCHES)
-        ids = [_replace_document(change, known[one.conversation.id]["id"], one) for one in changed]
-        written = [*zip(ids, changed, strict=True), *_add_documents(change, new)]
+        known = _known(change, some)
+        new: list[PreparedConversation] = []
+        written: list[tuple[int, PreparedConversation]] = []
+        for one in some:
+            found = known.get(one.conversation.id)
+            if is_followed:
+                one = _with_mark(one, found)
+            outcome = _outcome(one, found, is_followed)
+            outcomes.append(outcome)
+            if found and outcome == "changed":
+                one = _with_project(one, found)
+                _replace_document(change, found["id"], one)
+                written.append((found["id"], one))
+            elif outcome == "new":
+                new.append(one)
+        written += _add_documents(change, new)
         change.run_rows(
             "insert_branches",
             (
@@ -99,7 +104,6 @@ def put_all(change: Change, batch: Sequence[PreparedConversation], *, is_followe
             ),
         )
         documents.add_passages(change, "archive", chain.from_iterable(_passages(id, one) for id, one in written))
-        outcomes += compared
     return outcomes
 
 
@@ -116,12 +120,13 @@ def _batches_without_repeats(batch: Sequence[PreparedConversation]) -> Iterator[
 
 def compare_all(read: Reader, batch: Sequence[PreparedConversation]) -> list[Outcome]:
     """The outcomes that storing these conversations would have."""
-    known = _known(read, [one.conversation.id for one in batch])
+    known = _known(read, batch)
     return [_outcome(one, known.get(one.conversation.id)) for one in batch]
 
 
-def _known(read: Reader, ids: list[str]) -> dict[str, Row]:
-    return {row["native_id"]: row for row in read.all("known_conversations", ids=orjson.dumps(ids).decode())}
+def _known(read: Reader, batch: Sequence[PreparedConversation]) -> dict[str, Row]:
+    ids = orjson.dumps([one.conversation.id for one in batch]).decode()
+    return {row["native_id"]: row for row in read.all("known_conversations", ids=ids)}
 
 
 def _outcome(one: PreparedConversation, found: Row | None, is_followed: bool = False) -> Outcome:
@@ -152,24 +157,22 @@ def mark_gone(change: Change, still_there: AbstractSet[str]) -> None:
 
 def fingerprints(read: Reader) -> dict[str, str]:
     """The fingerprint of each conversation from a canonical database, except those that are gone from it."""
-    rows = {
-        row["native_id"]: orjson.loads(row["data"])
-        for row in read.all("conversations_of_origin", prefix="canonical-db:%")
-    }
-    return {id: data["fingerprint"] for id, data in rows.items() if data.get("followed") != "gone"}
+    rows = read.all("conversations_of_origin", prefix="canonical-db:%")
+    known = {row["native_id"]: orjson.loads(row["data"]) for row in rows}
+    return {id: data["fingerprint"] for id, data in known.items() if data.get("followed") != "gone"}
 
 
-def _with_project(one: PreparedConversation, found: Row | None) -> PreparedConversation:
+def _with_project(one: PreparedConversation, found: Row) -> PreparedConversation:
     """Keep the project that a conversation already has. The folder it was read from may be gone."""
-    known = orjson.loads(found["data"]).get("project") if found else None
+    known = orjson.loads(found["data"]).get("project")
     return replace(one, conversation=replace(one.conversation, project=known)) if known else one
 
 
-def _replace_document(change: Change, document_id: int, one: PreparedConversation) -> int:
-    """Update the document of a changed conversation and remove its passages. Returns its id."""
+def _replace_document(change: Change, document_id: int, one: PreparedConversation) -> None:
+    """Update the document of a changed conversation, and remove its passages and branches."""
     conversation = one.conversation
-    for row in change.all("passage_ids", document_id=document_id):
-        documents.remove_passage(change, row["id"])
+    documents.remove_passages(change, document_id)
+    change.run("drop_body", document_id=document_id, field=BRANCHES)
     first_at = _first_at(conversation)
     change.run(
         "replace_conversation",
@@ -179,7 +182,6 @@ def _replace_document(change: Change, document_id: int, one: PreparedConversatio
         modified_at=micros(_updated_at(conversation) or first_at),
         data=documents.encode_data(_data(one)),
     )
-    return document_id
 
 
 def _add_documents(change: Change, new: list[PreparedConversation]) -> Iterator[tuple[int, PreparedConversation]]:
@@ -229,15 +231,13 @@ def rename_project(change: Change, old: str, new: str, limit: int) -> bool:
 
 def _data(one: PreparedConversation) -> dict[str, str | bool | None]:
     """The data of a document. A title made from the first words is marked, so that nothing is found by it."""
-    further: dict[str, str | bool | None] = {} if one.conversation.is_titled else {"is_titled": False}
-    if one.followed:
-        further["followed"] = one.followed
     return {
         "origin": one.conversation.origin,
         "fingerprint": one.fingerprint,
         "project": one.conversation.project,
         "parent": one.conversation.parent,
-        **further,
+        "is_titled": None if one.conversation.is_titled else False,
+        "followed": one.followed,
     }
 
 

@@ -63,13 +63,8 @@ def add_document(
     )
     document_id: int = row["id"]
     if title and is_found_by_title:
-        add_title(change, source, document_id, native_id, title, created_at)
+        add_passage(change, source, NewPassage(document_id, 0, f"{native_id}#title", title, created_at, "title"))
     return document_id
-
-
-def add_title(change: Change, source: str, document_id: int, native_id: str, title: str, created_at: datetime) -> None:
-    """Add the title of a document as the passage at position 0."""
-    add_passage(change, source, NewPassage(document_id, 0, f"{native_id}#title", title, created_at, "title"))
 
 
 class IndexedText(NamedTuple):
@@ -150,8 +145,8 @@ def add_passages(change: Change, source: str, passages: Iterable[NewPassage]) ->
 
 def index_row(source: str, passage: NewPassage) -> IndexRow:
     """The index row of a passage."""
-    more = further_scopes(source, passage.data) if passage.data else ()
-    scopes = scopes_of(source, passage.document_id, passage.field, passage.author_id, passage.role, more)
+    data = passage.data or {}
+    scopes = scopes_of(source, passage.document_id, passage.field, passage.author_id, passage.role, data)
     words, stems, substring, prepared = passage.indexed or indexed_text(source, passage.text)
     created_at = micros(passage.created_at) if passage.created_at else None
     return IndexRow(scopes, words, stems, substring, created_at, prepared)
@@ -159,14 +154,14 @@ def index_row(source: str, passage: NewPassage) -> IndexRow:
 
 def index_row_of(source: str, row: Row) -> IndexRow:
     """The index row of a stored passage."""
-    more = further_scopes(source, orjson.loads(row["data"]))
-    scopes = scopes_of(source, row["document_id"], row["field"], row["author_id"], row["role"], more)
+    data = orjson.loads(row["data"])
+    scopes = scopes_of(source, row["document_id"], row["field"], row["author_id"], row["role"], data)
     words, stems, substring, _ = indexed_text(source, row["text"])
     return IndexRow(scopes, words, stems, substring, row["created_at"])
 
 
 def scopes_of(
-    source: str, document_id: int, field: str, author_id: str | None, role: str | None, more: Iterable[str]
+    source: str, document_id: int, field: str, author_id: str | None, role: str | None, data: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """The scope tokens of a passage: its source and kind, document, agent and role, and those its source adds."""
     scopes = [source, f"{source}{'title' if field == 'title' else 'body'}", document_scope(document_id)]
@@ -174,8 +169,7 @@ def scopes_of(
         scopes.append(agent_scope(author_id))
     if role:
         scopes.append(role_scope(role))
-    scopes += more
-    return tuple(scopes)
+    return (*scopes, *further_scopes(source, data))
 
 
 def further_scopes(source: str, data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -438,11 +432,20 @@ def set_project(change: Change, source: str, document_id: int, data: Mapping[str
     """Set the data of a document, whose project is new, and index its passages again."""
     change.run("set_session_data", id=document_id, data=encode_data(dict(data)))
     scopes = project_scopes(data.get("project"))
-    for row in change.all("whole_passages_of_document", document_id=document_id):
-        encoded = encode_data({**orjson.loads(row["data"]), SCOPES: scopes})
-        change.run("set_passage_data", id=row["id"], data=encoded)
-        row_of = partial(index_row_of, source, {**row, "data": encoded})
-        change.index_text(row["id"], len(row["text"]), row_of, is_new=False)
+    for row in whole_passages(change, document_id):
+        index_again(change, source, row, {**orjson.loads(row["data"]), SCOPES: scopes})
+
+
+def whole_passages(read: Reader, document_id: int) -> list[Row]:
+    return read.all("whole_passages_of_document", document_id=document_id)
+
+
+def index_again(change: Change, source: str, row: Row, data: dict[str, Any] | None = None) -> None:
+    """Index a stored passage again, with new data if it is given."""
+    if data is not None:
+        row = {**row, "data": encode_data(data)}
+        change.run("set_passage_data", id=row["id"], data=row["data"])
+    change.index_text(row["id"], len(row["text"]), partial(index_row_of, source, row), is_new=False)
 
 
 def remove_document(change: Change, document_id: int) -> None:

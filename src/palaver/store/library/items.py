@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any, Literal
 
 import orjson
@@ -77,10 +76,6 @@ def page(read: Reader, source: str, limit: int, offset: int) -> list[LibraryItem
     return [_item(source, row) for row in read.all("item_page", source=source, limit=limit, offset=offset)]
 
 
-def count(read: Reader, source: str) -> int:
-    return int(read.must("count_items", source=source)["items"])
-
-
 def bodies(read: Reader, document_id: int) -> dict[str, str]:
     """The whole texts of a document, by field."""
     return {row["field"]: row["text"] for row in read.all("bodies", document_id=document_id)}
@@ -138,24 +133,19 @@ def _update_row(change: Change, item: LibraryItem, title: str, facts: dict[str, 
     )
     if not is_current:
         raise Conflict(f"This {_NAMES[item.source]} was changed meanwhile. Read it again, then repeat the change.")
-
     return replace(item, title=title, facts=facts, last_modified=at, version=item.version + 1)
 
 
 def retitle(change: Change, item: LibraryItem, draft: ItemDraft) -> LibraryItem:
     """Set the title and facts of an item. Its passages stay and are indexed with the scope tokens of the title."""
     updated = _update_row(change, item, draft.title, draft.facts)
-    for row in _rows(change, item.document_id):
+    for row in documents.whole_passages(change, item.document_id):
         if row["position"] == 0:
             documents.remove_passage(change, row["id"])
             continue
         data = orjson.loads(row["data"])
         own = [scope for scope in data.get(documents.SCOPES, ()) if scope.startswith("s")]
-        data[documents.SCOPES] = [*own, *draft.title_scopes]
-        change.run("set_passage_data", id=row["id"], data=documents.encode_data(data))
-        row = {**row, "document_id": item.document_id, "data": orjson.dumps(data)}
-        row_of = partial(documents.index_row_of, item.source, row)
-        change.index_text(row["id"], len(row["text"]), row_of, is_new=False)
+        documents.index_again(change, item.source, row, {**data, documents.SCOPES: [*own, *draft.title_scopes]})
     _add_title(change, item, draft.title, draft.title_scopes)
     return updated
 
@@ -173,9 +163,8 @@ def restore(change: Change, source: str, id: str) -> LibraryItem:
         raise _unknown(source, id)
     if row["deleted_at"] is not None:
         change.run("restore_item", id=row["id"])
-        for passage in _rows(change, row["id"]):
-            row_of = partial(documents.index_row_of, source, {**passage, "document_id": row["id"]})
-            change.index_text(passage["id"], len(passage["text"]), row_of, is_new=False)
+        for passage in documents.whole_passages(change, row["id"]):
+            documents.index_again(change, source, passage)
     return must_exist(change, source, id)
 
 
@@ -227,10 +216,6 @@ def _add_title(change: Change, item: LibraryItem, title: str, scopes: tuple[str,
         documents.add_passage(change, item.source, new)
 
 
-def _rows(read: Reader, document_id: int) -> list[Row]:
-    return read.all("whole_passages", document_id=document_id, first=0, last=2**31)
-
-
 def _item(source: str, row: Row) -> LibraryItem:
     facts, changed_at = orjson.loads(row["data"]), instant(row["modified_at"])
     own = {"document_id": row["id"], "source": source, "id": row["native_id"]}
@@ -250,12 +235,11 @@ class Origin:
 
     id: str
     fingerprint: str
-    is_deleted: bool
 
 
 def origin(read: Reader, source: str, name: str) -> Origin | None:
     row = read.one("origin", source=source, origin=name)
-    return Origin(row["native_id"], row["fingerprint"], row["deleted_at"] is not None) if row else None
+    return Origin(row["native_id"], row["fingerprint"]) if row else None
 
 
 def id_by_content(read: Reader, source: str, digest: str) -> str | None:

@@ -147,8 +147,8 @@ def in_scopes(read: Reader, passage_ids: Sequence[int], scopes: Sequence[Scope])
         "facts_of_passages", ids=_json(passage_ids)
     ):
         if has_tokens:
-            more = further_scopes(source, orjson.loads(data)) if data != "{}" else ()
-            tokens = set(scopes_of(source, document_id, field, author_id, role, more))
+            own = orjson.loads(data) if data != "{}" else {}
+            tokens = set(scopes_of(source, document_id, field, author_id, role, own))
         for one, wanted, ids in zip(scopes, groups, inside, strict=True):
             if (
                 _includes(one, source, field, created_at)

@@ -19,9 +19,6 @@ SELECT id, native_id, title, agent_id, created_at, modified_at, version, deleted
 WHERE source = :source AND deleted_at IS NULL
 ORDER BY modified_at DESC, id DESC LIMIT :limit OFFSET :offset;
 
--- name: count_items  the number of items
-SELECT count(*) AS items FROM documents WHERE source = :source AND deleted_at IS NULL;
-
 -- name: update_item  store the next version of an item; changes no row if the version is not current
 UPDATE documents SET title = :title, modified_at = :modified_at, data = :data, version = version + 1
 WHERE id = :id AND version = :version;
