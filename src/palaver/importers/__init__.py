@@ -1,15 +1,6 @@
 """Importers read the files of other programs and turn them into messages. `registry` is the table of all importers.
 
-A line reader (`claude_code`, `codex`, `copilot`) has three functions to read a session file line by line:
-
-    recognises(path, head) -> bool             whether the file has this format; `head` is its first bytes
-    begin(path) -> ReadProgress                the progress before the first line
-    read_line(raw, progress) -> list[Said]     the messages of one line; it updates `progress`
-
-and two that need the whole file:
-
-    superseded(raws) -> set[int]               the numbers of the lines that were rewound later, counted from 1
-    name_beside(path, progress) -> str | None  the title of the session in a file beside it, if there is one
+A line reader (`claude_code`, `codex`, `copilot`) is a module with the functions of `LineReader`.
 
 Every line must pass through `read_line` in order, because it counts them. A line that cannot be read raises
 `Unreadable`, and the caller goes on with the next. `ReadProgress` holds plain values, so it can be stored and used in
@@ -114,15 +105,20 @@ class Unreadable(ValueError):
 class LineReader(Protocol):
     """A module that reads session files line by line."""
 
-    def recognises(self, path: Path, head: bytes) -> bool: ...
+    def recognises(self, path: Path, head: bytes) -> bool:
+        """Whether the file has this format; `head` is its first bytes."""
 
-    def begin(self, path: Path) -> ReadProgress: ...
+    def begin(self, path: Path) -> ReadProgress:
+        """The progress before the first line."""
 
-    def read_line(self, raw: bytes, reading: ReadProgress) -> list[Said]: ...
+    def read_line(self, raw: bytes, reading: ReadProgress) -> list[Said]:
+        """The messages of one line. It updates `reading`."""
 
-    def superseded(self, raws: Iterable[bytes]) -> set[int]: ...
+    def superseded(self, raws: Iterable[bytes]) -> set[int]:
+        """The numbers of the lines of a whole file that were rewound later, counted from 1."""
 
-    def name_beside(self, path: Path, reading: ReadProgress) -> str | None: ...
+    def name_beside(self, path: Path, reading: ReadProgress) -> str | None:
+        """The title of the session in a file beside it, if there is one."""
 
 
 # Parts of messages

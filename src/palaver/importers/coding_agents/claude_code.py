@@ -1,17 +1,12 @@
 """Claude Code: `projects/<folder>/<session>.jsonl`, and the files of its subagents beside or below it.
 
-Kept, each with the uuid of its line (further ones of the same line as `<uuid>.1`, `<uuid>.2` …):
+Kept, each with the uuid of its line (further ones of the same line as `<uuid>.1`, `<uuid>.2` …): an answer on several
+lines is several turns. The prompts that the model wrote for its subagents, which the file marks as side chains of the
+user, have the role assistant.
 
-- messages of the user (role user) and text answers of the model (assistant); an answer on several lines is several
-  turns;
-- the prompts that the model wrote for its subagents (assistant), which the file marks as side chains of the user;
-- calls of tools as `[tool NAME] {input}`, cut at 2,000 characters (tool), and their results, cut at 10,000 (tool); or
-  the short form of both, or neither (`ReadProgress.tool_output`).
-
-Left out: thinking, images, progress, attachments, system and metadata lines, lines marked `isMeta`, summaries of a
-compacted conversation, output of slash commands and local commands, reminders and notifications in the user's name,
-interruptions, errors of the API (`<synthetic>`), and calls of palaver's own tools (`mcp__palaver__…`) with their
-results.
+Left out: progress, attachments, system and metadata lines, lines marked `isMeta`, summaries of a compacted
+conversation, output of slash commands and local commands, reminders and notifications in the user's name,
+interruptions, and errors of the API (`<synthetic>`).
 
 A session is one file. Subagents have sessions of their own, named after the main session and their files; side chains
 in the main file stay in it. Rewound turns are left out. In a file that is followed they are removed when another turn

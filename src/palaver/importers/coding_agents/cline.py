@@ -3,15 +3,11 @@
 Seen with CLI 2.18 (core 3.82). Further messages of the user, questions and plans were not in the files seen; their form
 is from the program's source.
 
-Kept, each with its time as id, in the order of the file:
+Kept, each with its time as id, in the order of the file: the task, messages, commands, and the output of commands and
+MCP tools. Contents of files that a tool read are not in this file.
 
-- the task and further messages of the user (role user), answers and results of the model (assistant);
-- commands and tools as `[tool NAME] {arguments}`, cut at 2,000 characters, and the output of commands and MCP tools,
-  cut at 10,000 (role tool).
-
-Left out: requests to the model, reasoning, messages that are not finished (`partial`), questions of the program such
-as whether to go on, checkpoints, images, and calls of palaver's own tools with their results. Contents of files that a
-tool read are not in this file.
+Left out: requests to the model, messages that are not finished (`partial`), questions of the program such as whether to
+go on, and checkpoints.
 
 The project is the folder in `state/taskHistory.json`, beside `tasks`.
 """
@@ -80,7 +76,10 @@ def _said(messages: list[dict[str, Any]], kept: ToolOutput) -> Iterator[RawMessa
         id, at = message.get("ts"), parse_any_time(message.get("ts"))
         match kind:
             case kind if kind in _SPOKEN:
-                yield RawMessage(id, _SPOKEN[kind], _spoken(kind, text), at)
+                # Questions and plans are objects with their text in a field.
+                given = object_in(text) if kind in ("plan_mode_respond", "followup") else None
+                said = (given.get("response") or given.get("question")) if given else text
+                yield RawMessage(id, _SPOKEN[kind], said, at)
             case "command":
                 yield RawMessage(id, "tool", tool_call_or_none("execute_command", {"command": text}, kept), at)
             case "command_output":
@@ -97,10 +96,3 @@ def _said(messages: list[dict[str, Any]], kept: ToolOutput) -> Iterator[RawMessa
                     yield RawMessage(id, "tool", tool_call_or_none(shown, call.get("arguments"), kept), at)
             case "mcp_server_response" if not is_own:
                 yield RawMessage(id, "tool", tool_result(text, kept), at)
-
-
-def _spoken(kind: str, text: Any) -> Any:
-    """The text of a message. Questions and plans are objects with their text in a field."""
-    if kind in ("plan_mode_respond", "followup") and (found := object_in(text)):
-        return found.get("response") or found.get("question")
-    return text

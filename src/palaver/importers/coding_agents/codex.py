@@ -1,14 +1,10 @@
 """Codex CLI: `sessions/YYYY/MM/DD/rollout-<time>-<thread>.jsonl`, and the older files whose lines have no envelope.
 
-Kept, each with an id of the file's thread, the number of the line and a hash of it. A file that is moved, archived or
-read again gives the same ids; other texts give other ids.
-
-- messages of the user and of the assistant, from `response_item` lines alone (events repeat them);
-- calls of tools as `[tool NAME] {arguments}`, cut at 2,000 characters (tool); their results, cut at 10,000 (tool).
+Kept, each with an id of the file's thread, the number of the line and a hash of it: `response_item` lines alone (events
+repeat the messages). A file that is moved, archived or read again gives the same ids; other texts give other ids.
 
 Left out: texts that the program adds in the user's name (instructions, environment, notifications, aborted turns, shell
-commands, hooks), messages of the developer and the system, reasoning, events, context, compactions, images, and calls
-of palaver's own tools with their results.
+commands, hooks), messages of the developer and the system, events, context, and compactions.
 
 Turns that were rolled back are left out, also in a file that is followed. The name of a session is in
 `session_index.jsonl`, beside `sessions`.

@@ -1,13 +1,9 @@
 """GitHub Copilot CLI: `session-state/<session>/events.jsonl` (seen with version 1.0.102).
 
-Kept, each with the id of its event (further ones of the same event as `<id>.1`, `<id>.2` …):
+Kept, each with the id of its event (further ones of the same event as `<id>.1`, `<id>.2` …).
 
-- messages of the user (role user) and text answers of the model (assistant);
-- calls of tools as `[tool NAME] {arguments}`, cut at 2,000 characters, and their results, cut at 10,000 (role tool); or
-  the short form of both, or neither (`ReadProgress.tool_output`).
-
-Left out: system prompts, the context that the program adds to a prompt, reasoning, usage records, starts and ends of
-turns and sessions, file snapshots, and calls of palaver's own tools with their results.
+Left out: system prompts, the context that the program adds to a prompt, usage records, starts and ends of turns and
+sessions, and file snapshots.
 
 A session is one file, which only grows. The project is the folder of the session. The title is the beginning of the
 first prompt.

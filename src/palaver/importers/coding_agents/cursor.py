@@ -1,15 +1,10 @@
 """Cursor: its databases `state.vscdb`, the global one and those of the workspaces.
 
-Kept, each with the id of its bubble, in the order of the conversation's headers:
+Kept, each with the id of its bubble, in the order of the conversation's headers. A bubble without a time has the time
+of the one before, or of the start of the conversation. Conversations of older versions, which are whole in one value,
+are read too.
 
-- messages of the user and text answers of the assistant;
-- calls of tools as `[tool NAME] {arguments}`, cut at 2,000 characters, and their results, cut at 10,000 (role tool).
-
-A bubble without a time has the time of the one before, or of the start of the conversation. Conversations of older
-versions, which are whole in one value, are read too.
-
-Left out: drafts, thinking, attached code and context, settings, keys, calls of palaver's own tools with their results,
-and every other value of the database.
+Left out: drafts, attached code and context, settings, keys, and every other value of the database.
 
 The project is the folder of the workspace: from the conversation, from one of its bubbles, or from the `workspace.json`
 beside the database.

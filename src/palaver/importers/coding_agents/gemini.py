@@ -1,13 +1,12 @@
 """Gemini CLI: `chats/session-<time>-<id>.jsonl`, the `.json` files of earlier versions (seen with 0.61.0 and 0.30.1),
 and saved checkpoints (`checkpoint-NAME.json`, which have no times).
 
-Kept, each with its id: messages of the user, text answers of the model, calls of tools as `[tool NAME] {args}` cut at
-2,000 characters, and their results, cut at 10,000 (role tool). A message that is written again replaces the earlier
-one, and rewound messages are removed. A resumed session lists its messages again, with other times and without the
-results of tools: then the earlier ones count.
+Kept, each with its id. A message that is written again replaces the earlier one, and rewound messages are removed. A
+resumed session lists its messages again, with other times and without the results of tools: then the earlier ones
+count.
 
-Left out: thoughts, infos, warnings and errors, the context that the program sends first in the user's name, the text
-that hooks put before a prompt or send after an answer, and calls of palaver's own tools with their results.
+Left out: infos, warnings and errors, the context that the program sends first in the user's name, and the text that
+hooks put before a prompt or send after an answer.
 
 The project is the folder in `.project_root`, beside `chats`; else the one of the session's `directories` whose hash is
 in the session; else the first of them.

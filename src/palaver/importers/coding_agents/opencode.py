@@ -1,14 +1,10 @@
 """opencode: its database `opencode.db` (versions since 1.2; seen with 1.18.18).
 
-Kept, each with the id of its part:
+Kept, each with the id of its part.
 
-- messages of the user (role user) and text answers of the model (assistant);
-- calls of tools as `[tool NAME] {arguments}`, cut at 2,000 characters, and their results, cut at 10,000 (role tool).
-
-Left out: reasoning, text that the program added (`synthetic`, `ignored`), files, snapshots, steps, summaries of diffs,
-answers and calls that are not finished yet, messages that were undone (`revert`), calls of palaver's own tools with
-their results, and all other tables. The JSON files of versions before 1.2 are not read: opencode moves them into the
-database when it is updated.
+Left out: text that the program added (`synthetic`, `ignored`), files, snapshots, steps, summaries of diffs, answers and
+calls that are not finished yet, messages that were undone (`revert`), and all other tables. The JSON files of versions
+before 1.2 are not read: opencode moves them into the database when it is updated.
 
 A session of a subagent is a conversation of its own. The project is the folder of the session.
 """

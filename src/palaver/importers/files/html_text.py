@@ -70,7 +70,7 @@ def read_page(markup: str) -> Page:
     for token in tokens(markup):
         writer.take(token)
     writer.end_block()
-    page = Page(writer.title.strip(), writer.heading.strip(), about=writer.about)
+    page = writer.page
     main = [block for block in writer.blocks if block.is_main]
     for blocks in (main, writer.blocks, writer.unseen):
         parts: list[str] = []
@@ -144,9 +144,7 @@ class _Writer:
     """Builds the text of a page from its tokens."""
 
     def __init__(self) -> None:
-        self.title = ""
-        self.heading = ""
-        self.about: dict[str, str] = {}
+        self.page = Page()
         self.blocks: list[_Block] = []
         self.unseen: list[_Block] = []
         """The text of navigation and the like, used if the page has no other."""
@@ -160,15 +158,15 @@ class _Writer:
             tag = token.name[1:]
             if tag in _BLOCKS or tag in _UNSEEN:
                 said = self.end_block()
-                if tag == "h1" and not self.heading:
-                    self.heading = said
+                if tag == "h1" and not self.page.heading:
+                    self.page.heading = said.strip()
             if self._open[tag] > 0:
                 self._open[tag] -= 1
                 self._hidden -= tag in _UNSEEN
         elif token.name:
             self._start_tag(token.name, token.text)
         elif self._open["title"] and not self._open["svg"]:
-            self.title = self.title or token.text
+            self.page.title = self.page.title or token.text.strip()
         elif not (self._open["script"] or self._open["style"]):
             self._parts.append(token.text if self._open["pre"] else re.sub(r"[ \t\r\n\f]+", " ", token.text))
 
@@ -178,7 +176,7 @@ class _Writer:
             found = {name.lower(): unescape(a or b or c) for name, a, b, c in pairs}
             key = found.get("name") or found.get("property") or found.get("itemprop")
             if key and found.get("content"):
-                self.about.setdefault(key.lower(), found["content"])
+                self.page.about.setdefault(key.lower(), found["content"])
         elif tag == "br":
             self._parts.append("\n")
         elif tag in ("td", "th"):

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -109,7 +109,10 @@ async def import_paths(
     # A server writes one batch at a time, to leave time for its clients.
     writes = _Writes(here, summary, seen, progress, 1 if are_uploads or dry_run else here.engine.long_changes_at_once)
     is_large = await asyncio.to_thread(import_batches.is_large, paths)
-    size = _batch_size(here, has_clients=are_uploads, is_beside_server=is_beside_server)
+    has_clients = are_uploads or (is_beside_server and here.engine.long_changes_at_once == 1)
+    # Batches that are written at the same time are in memory at the same time.
+    size = max(1, import_batches.MESSAGES_AT_ONCE // here.engine.long_changes_at_once)
+    size = import_batches.MESSAGES_AT_ONCE_BESIDE_POSTS if has_clients else size
     rules = privacy_rules(here.settings, is_here=not are_uploads)
     request = ImportRequest(paths, are_uploads, size, tool_output, here.engine.prepare_text, rules, here.forgotten)
     batches = import_batches.read_batches(request, is_large=is_large)
@@ -130,15 +133,6 @@ async def import_paths(
             await writes.add(page)
             await writes.finish()
     return summary
-
-
-def _batch_size(here: Workspace, *, has_clients: bool, is_beside_server: bool) -> int:
-    """How many messages are written in one transaction."""
-    has_one_writer = here.engine.long_changes_at_once == 1
-    if has_clients or (is_beside_server and has_one_writer):
-        return import_batches.MESSAGES_AT_ONCE_BESIDE_POSTS
-    # Batches that are written at the same time are in memory at the same time.
-    return max(1, import_batches.MESSAGES_AT_ONCE // here.engine.long_changes_at_once)
 
 
 class GivingWay:
@@ -164,24 +158,15 @@ class GivingWay:
     ) -> list[Outcome]:
         """Write all items in one transaction, or in short ones with pauses while others write."""
         outcomes: list[Outcome] = []
-        while len(outcomes) < len(items):
+        while rest := items[len(outcomes) :]:
             if not await self._is_needed():
-                return outcomes + await write(items[len(outcomes) :])
-            some = _first(items[len(outcomes) :], size_of)
+                return outcomes + await write(rest)
+            sizes = accumulate(map(size_of, rest))
+            count = next((n for n, size in enumerate(sizes, 1) if size >= ITEMS_AT_ONCE), len(rest))
             began = time.monotonic()
-            outcomes += await write(some)
+            outcomes += await write(rest[:count])
             await asyncio.sleep(PAUSE_TIMES * (time.monotonic() - began))
         return outcomes
-
-
-def _first(items: Sequence[T], size_of: Callable[[T], int]) -> Sequence[T]:
-    """As many items as one short transaction should hold, at least one."""
-    size = 0
-    for count, one in enumerate(items, 1):
-        size += size_of(one)
-        if size >= ITEMS_AT_ONCE:
-            return items[:count]
-    return items
 
 
 def messages_of(one: PreparedConversation) -> int:

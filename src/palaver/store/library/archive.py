@@ -84,12 +84,14 @@ def put_all(change: Change, batch: Sequence[PreparedConversation], *, is_followe
         written: list[tuple[int, PreparedConversation]] = []
         for one in some:
             found = known.get(one.conversation.id)
-            if is_followed:
-                one = _with_mark(one, found)
+            data = orjson.loads(found["data"]) if found else {}
+            if is_followed and (found is None or "followed" in data):  # else it was imported before
+                one = replace(one, followed="here")
             outcome = _outcome(one, found, is_followed)
             outcomes.append(outcome)
             if found and outcome == "changed":
-                one = _with_project(one, found)
+                if project := data.get("project"):  # it stays: the folder it was read from may be gone
+                    one = replace(one, conversation=replace(one.conversation, project=project))
                 _replace_document(change, found["id"], one)
                 written.append((found["id"], one))
             elif outcome == "new":
@@ -141,12 +143,6 @@ def _outcome(one: PreparedConversation, found: Row | None, is_followed: bool = F
     return "older" if is_older and not is_followed else "changed"
 
 
-def _with_mark(one: PreparedConversation, found: Row | None) -> PreparedConversation:
-    """Mark a conversation as followed, unless it was imported before the file was followed."""
-    is_ours = found is None or "followed" in orjson.loads(found["data"])
-    return replace(one, followed="here" if is_ours else None)
-
-
 def mark_gone(change: Change, still_there: AbstractSet[str]) -> None:
     """Mark the followed conversations that are no longer in the followed database. They stay in the archive."""
     for row in change.all("conversations_of_origin", prefix="canonical-db:%"):
@@ -160,12 +156,6 @@ def fingerprints(read: Reader) -> dict[str, str]:
     rows = read.all("conversations_of_origin", prefix="canonical-db:%")
     known = {row["native_id"]: orjson.loads(row["data"]) for row in rows}
     return {id: data["fingerprint"] for id, data in known.items() if data.get("followed") != "gone"}
-
-
-def _with_project(one: PreparedConversation, found: Row) -> PreparedConversation:
-    """Keep the project that a conversation already has. The folder it was read from may be gone."""
-    known = orjson.loads(found["data"]).get("project")
-    return replace(one, conversation=replace(one.conversation, project=known)) if known else one
 
 
 def _replace_document(change: Change, document_id: int, one: PreparedConversation) -> None:
