@@ -27,21 +27,16 @@ MOST_BAD_LINES = 100
 BOMB = "it unpacks to far more than a conversation could; nothing more of it is read"
 
 
-def most_bytes(packed: int) -> int:
-    return min(MOST_BYTES, max(HARMLESS, MOST_TIMES * packed))
+class ReadLimit:
+    """Counts the bytes that come out of a packed file. It raises Unreadable if they are far too many for its size."""
 
+    def __init__(self, packed: int) -> None:
+        self._left = min(MOST_BYTES, max(HARMLESS, MOST_TIMES * packed))
 
-def limit_reads(source: BinaryIO, *, packed: int) -> BinaryIO:
-    """Wrap a stream; it raises Unreadable after more bytes than its packed size allows."""
-    left = most_bytes(packed)
-
-    def count(read: int) -> None:
-        nonlocal left
-        left -= read
-        if left < 0:
+    def count(self, read: int) -> None:
+        self._left -= read
+        if self._left < 0:
             raise Unreadable(BOMB)
-
-    return count_reads(source, count)
 
 
 def count_reads(source: BinaryIO, count: Callable[[int], None]) -> io.BufferedReader:
@@ -108,7 +103,7 @@ def open_unpacked(item: Item) -> Iterator[BinaryIO]:
         if not source.peek(4).startswith(ZSTD):
             yield source
             return
-        with limit_reads(io.BufferedReader(Unpacked(source)), packed=item.size) as unpacked:
+        with count_reads(io.BufferedReader(Unpacked(source)), ReadLimit(item.size).count) as unpacked:
             yield unpacked
 
 

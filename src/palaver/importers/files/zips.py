@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, BinaryIO
 
 from palaver.importers import Unreadable
-from palaver.importers.files.streams import BOMB, HARMLESS, MOST_TIMES, count_reads, most_bytes
+from palaver.importers.files.streams import BOMB, HARMLESS, MOST_TIMES, ReadLimit, count_reads
 
 MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
 LARGEST_DIRECTORY = 64 * 1024 * 1024  # some hundred thousand files
@@ -25,7 +25,7 @@ class Zip:
         self._open = open
         self._file: IO[bytes] | None = None
         self._zip: zipfile.ZipFile | None = None
-        self._left = most_bytes(size)
+        self._limit = ReadLimit(size)
 
     def close(self) -> None:
         if self._zip is not None:
@@ -33,7 +33,7 @@ class Zip:
         if self._file is not None:
             self._file.close()
         self._zip = self._file = None
-        self._left = most_bytes(self.size)
+        self._limit = ReadLimit(self.size)
 
     def files(self) -> Iterator[zipfile.ZipInfo]:
         """The files in the order of the zip, without folders and the extra files of macOS."""
@@ -58,12 +58,7 @@ class Zip:
         return self._opened().open(info)
 
     def stream(self, info: zipfile.ZipInfo) -> BinaryIO:
-        return count_reads(self._opened().open(info), self._count)  # type: ignore[arg-type]
-
-    def _count(self, read: int) -> None:
-        self._left -= read
-        if self._left < 0:
-            raise Unreadable(BOMB)
+        return count_reads(self._opened().open(info), self._limit.count)  # type: ignore[arg-type]
 
     def _opened(self) -> zipfile.ZipFile:
         if self._zip is None:
