@@ -110,7 +110,7 @@ class RawBranch(NamedTuple):
     """Messages beside the branch that was shown last. `after` is the id of the message that they follow."""
 
     after: str | None
-    messages: list[RawMessage]
+    messages: list[RawMessage | Said]
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class CollectedMessages:
     is_cut: bool = False
 
 
-def collect_messages(drafts: Iterable[RawMessage]) -> CollectedMessages:
+def collect_messages(drafts: Iterable[RawMessage | Said]) -> CollectedMessages:
     """Collect the messages that have text, each with a unique id."""
     said: list[Said] = []
     ids: dict[str, int] = {}
@@ -163,7 +163,7 @@ class RawConversation:
     """A conversation as it is in a file: id, title and parent may have any type."""
 
     id: Any
-    messages: Iterable[RawMessage] | CollectedMessages
+    messages: Iterable[RawMessage | Said] | CollectedMessages
     title: Any = None
     created_at: datetime | None = None
     """Missing times are taken from the messages."""

@@ -69,30 +69,30 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
             continue
         nodes = {id: node for id, node in mapping.items() if isinstance(node, dict)}
         parents = _parents(nodes)
-        path = _shown_last(nodes, parents, found.get("current_node"))
+        said = {id: _said(id, node.get("message")) for id, node in nodes.items()}
+        path = _shown_last(nodes, parents, said, found.get("current_node"))
         id = found.get("id") or found.get("conversation_id")
         if not id and path:  # made of values that stay the same while the conversation goes on
             made = "\n".join([*path[:2], str(found.get("create_time") or found.get("title"))])
             id = f"{path[0]}.{sha256(made.encode('utf-8', 'replace')).hexdigest()[:16]}"
         conversation = RawConversation(
             id,
-            (_said(id, nodes[id].get("message")) for id in path),
+            (said[id] for id in path),
             title=found.get("title"),
             created_at=parse_any_time(found.get("create_time")),
             updated_at=parse_any_time(found.get("update_time")),
-            branches=_other_branches(nodes, parents, path),
+            branches=_other_branches(said, parents, path),
         )
         yield from conversation.build(item.name, name)
 
 
-def _other_branches(nodes: dict[str, dict[str, Any]], parents: Parents, path: list[str]) -> Iterator[RawBranch]:
+def _other_branches(said: dict[str, RawMessage], parents: Parents, path: list[str]) -> Iterator[RawBranch]:
     """The branches beside the one that was shown. Each follows the last message with text before it."""
-    has_text = {id: bool(_said(id, node.get("message")).text) for id, node in nodes.items()}
-    for fork, ids in other_branches(path, parents):
-        after = fork
-        while after is not None and not has_text.get(after):
+    with_text = {id for id, message in said.items() if message.text}
+    for after, ids in other_branches(path, parents):
+        while after is not None and after not in with_text:
             after = parents.get(after)
-        yield RawBranch(after, [_said(id, nodes[id].get("message")) for id in ids])
+        yield RawBranch(after, [said[id] for id in ids])
 
 
 def _parents(nodes: dict[str, dict[str, Any]]) -> dict[str, str | None]:
@@ -105,9 +105,11 @@ def _parents(nodes: dict[str, dict[str, Any]]) -> dict[str, str | None]:
     return parents
 
 
-def _shown_last(nodes: dict[str, dict[str, Any]], parents: Parents, current: Any) -> list[str]:
+def _shown_last(
+    nodes: dict[str, dict[str, Any]], parents: Parents, said: dict[str, RawMessage], current: Any
+) -> list[str]:
     path = path_to(current, parents) if isinstance(current, str) else []
-    if any(_said(id, nodes[id].get("message")).text for id in path):
+    if any(said[id].text for id in path):
         return path
     times = {
         id: parse_any_time(m.get("create_time")) for id, n in nodes.items() if isinstance(m := n.get("message"), dict)

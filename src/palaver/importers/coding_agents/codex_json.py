@@ -10,9 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from palaver.importers import ReadProgress, Unreadable, parse_object, valid_id
+from palaver.importers import ReadProgress, Said, Unreadable, parse_object, valid_id
 from palaver.importers.coding_agents import codex
-from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, collect_messages
+from palaver.importers.item import Item, RawConversation, Skipped
 from palaver.importers.library.item_text import read_bytes
 from palaver.model.library import Conversation
 
@@ -36,14 +36,12 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     id = valid_id(session.get("id")) or ""
     reading = ReadProgress(name=id, session_id=id, tool_output=item.tool_output)
     skipped: Counter[str] = Counter()
-    messages: list[RawMessage] = []
+    messages: list[Said] = []
     for one in [session, *items]:
         try:
-            for said in codex.read_line(json.dumps(one).encode(), reading):
-                messages.append(RawMessage(said.id, said.role, said.text, said.ts, said.tool))
+            messages += codex.read_line(json.dumps(one).encode(), reading)
         except Unreadable as problem:
             skipped[f"an item {problem}"] += 1
-    gathered = collect_messages(messages)
     for why, count in skipped.items():
         yield Skipped(item.name, why, count)
-    yield from RawConversation(id, gathered, folder=reading.cwd).build(item.name, name)
+    yield from RawConversation(id, messages, folder=reading.cwd).build(item.name, name)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from palaver.importers import LineReader, ReadProgress, Unreadable, object_in
+from palaver.importers import LineReader, ReadProgress, Said, Unreadable, object_in
 from palaver.importers.files.streams import head_after_damage, lines
-from palaver.importers.item import Item, RawBranch, RawConversation, RawMessage, Skipped, collect_messages
+from palaver.importers.item import Item, RawBranch, RawConversation, Skipped, collect_messages
 from palaver.model.library import Conversation
 
 
@@ -49,7 +49,7 @@ class SessionFiles:
 
     def _said(
         self, item: Item, reading: ReadProgress, skipped: Counter[str], gone: set[int], branches: list[RawBranch]
-    ) -> Iterator[RawMessage]:
+    ) -> Iterator[Said]:
         """The messages of the session. Each run of rewound turns becomes a branch, which follows the turn before it."""
         after: str | None = None
         for line in lines(item):
@@ -61,17 +61,14 @@ class SessionFiles:
                 reading.lines += 1  # ids hold the number of the line, as in `palaver watch`
                 continue
             try:
-                said_here = self.reader.read_line(line, reading)
-                drafts = [RawMessage(said.id, said.role, said.text, said.ts, said.tool) for said in said_here]
-                if not drafts:
-                    continue
-                if reading.lines not in gone:
-                    after = drafts[-1].id
-                    yield from drafts
-                    continue
-                if not branches or branches[-1].after != after:
-                    branches.append(RawBranch(after, []))
-                branches[-1].messages.extend(drafts)
+                said = self.reader.read_line(line, reading)
+                if said and reading.lines not in gone:
+                    after = said[-1].id
+                    yield from said
+                elif said:
+                    if not branches or branches[-1].after != after:
+                        branches.append(RawBranch(after, []))
+                    branches[-1].messages.extend(said)
             except Unreadable as problem:
                 is_torn = not line.endswith(b"\n")
                 skipped["the last line is not complete" if is_torn else f"a line {problem}"] += 1

@@ -135,9 +135,9 @@ def page(read: Reader, wanted: Wanted, limit: int, offset: int) -> tuple[list[Ca
     if is_told_by_index and wanted.sort == "changed" and not wanted.deleted:
         rows, total = _rows(read, wanted, ids, limit, offset)
     else:
-        files = _files(read, wanted.source) if wanted.origin else {}
-        found = [_Document(row, wanted.source, files) for row in _rows(read, wanted, ids)[0]]
-        found = _matching(found, wanted)
+        rows = _rows(read, wanted, ids)[0]
+        files = _files(read, wanted.source, rows) if wanted.origin else {}
+        found = _matching([_Document(row, wanted.source, files) for row in rows], wanted)
         if order := ORDERS.get("deleted" if wanted.sort == "changed" and wanted.deleted else wanted.sort):
             found.sort(key=order)
         rows, total = [one.row for one in found[offset : offset + limit]], len(found)
@@ -150,8 +150,9 @@ def choices(read: Reader, wanted: Wanted) -> Choices:
     tags: Counter[str] = Counter()
     origins: Counter[str] = Counter()
     projects: Counter[str] = Counter()
-    files = _files(read, wanted.source)
-    for row in _rows(read, wanted, None)[0]:
+    rows = _rows(read, wanted, None)[0]
+    files = _files(read, wanted.source, rows)
+    for row in rows:
         one = _Document(row, wanted.source, files)
         tags.update(one.tags)
         origins[one.origin] += 1
@@ -183,14 +184,11 @@ def _rows(
     return read.all("listed_documents", **given, limit=limit, offset=offset), total
 
 
-def _files(read: Reader, source: str, rows: Iterable[Row] | None = None) -> dict[int, str]:
-    """The files that documents were imported from, by the id of the document: those of `rows`, or all of the source."""
+def _files(read: Reader, source: str, rows: Iterable[Row]) -> dict[int, str]:
+    """The files that documents were imported from, by the id of the document."""
     if source not in FIRST_TEXTS:
         return {}
-    if rows is None:
-        found = read.all("files_of_source", source=source)
-    else:
-        found = read.all("files_of_documents", ids=orjson.dumps([row["id"] for row in rows]).decode())
+    found = read.all("files_of_documents", ids=orjson.dumps([row["id"] for row in rows]).decode())
     return {row["document_id"]: row["origin"] for row in found}
 
 

@@ -116,9 +116,6 @@ WHERE d.source = :source AND (CAST(:groups AS text) IS NULL
        OR d.agent_id || '/' || coalesce(d.project, '') IN (SELECT value FROM json_each(:groups)))
   AND ((:deleted = 0 AND d.deleted_at IS NULL) OR (:deleted = 1 AND d.deleted_at IS NOT NULL));
 
--- name: files_of_source  the files that the documents of a source were imported from
-SELECT document_id, min(origin) AS origin FROM origins WHERE source = :source GROUP BY document_id;
-
 -- name: body_starts  the start of each whole text of an item
 SELECT field, substr(text, 1, CAST(:length AS integer)) AS text FROM bodies WHERE document_id = :document_id;
 
