@@ -115,7 +115,8 @@ async def test_by_keywords_the_right_text_comes_first(asked: tuple[Bus, Mapping[
             found = await bus.do(bus_search.search_messages, query=query, limit=1)
             return bare(found.results[0].snippet) if found.results else ""
         if source == "conversations":
-            turns = await bus.here.read(lambda read: searching.find(read, query, 1, None, [searching.TURNS], []))
+            request = searching.SearchOwnConversations(query=query, limit=1)
+            turns = await bus.here.read(lambda read: searching.find(read, request, [searching.TURNS]))
             return turns.hits[0].content if turns.hits else ""
         sources = None if source == "all" else [source]
         answer = await bus.do(knowledge.search_knowledge, query=query, sources=sources, limit=1, snippet_length=1000)

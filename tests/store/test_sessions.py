@@ -65,9 +65,8 @@ async def test_a_search_for_turns_tells_if_only_the_newest_were_ranked(bus: Bus,
     await append(bus.here, owner, "s", [turn(owner, str(n), f"ivy oak number{n}") for n in range(9)])
 
     async def hint(words: str) -> str | None:
-        return (
-            await bus.here.read(lambda read: searching.find(read, words, 2, None, own_scopes(read, [owner.id], ""), []))
-        ).hint
+        request = searching.SearchOwnConversations(query=words, limit=2)
+        return (await bus.here.read(lambda read: searching.find(read, request, own_scopes(read, [owner.id], "")))).hint
 
     assert await hint("ivy") == await hint("ivy oak") == await hint("oak ivy")
     assert "newest" in (await hint("ivy") or "")

@@ -151,7 +151,7 @@ def test_no_name_leaves_its_folder_or_meets_another_file(files: Transcripts, ses
     assert files.path(BOT, session).parent == files.folder / "bot"
     assert len(files.path(BOT, session).name.encode()) < 255
     assert [t.path for t in files.all()] == [files.path(BOT, session)]
-    assert files.tombstones(BOT) == {}
+    assert files.tombstones(BOT).sessions == {}
 
 
 # Torn lines
@@ -315,7 +315,7 @@ def test_a_tombstone_hides_what_was_recorded_before_it(files: Transcripts):
     old = files.path(BOT, "s-1").read_bytes()
     files.delete(BOT, "s-1")
     assert not files.path(BOT, "s-1").exists()
-    assert list(files.tombstones(BOT)) == ["s-1"]
+    assert list(files.tombstones(BOT).sessions) == ["s-1"]
     scribble(files, old)
     assert ids(files) == []
     assert problems(files) == []
@@ -331,7 +331,7 @@ def test_a_torn_tombstone_does_not_spoil_the_others(files: Transcripts):
     with (files.folder / "bot" / "deleted.jsonl").open("ab") as file:
         file.write(b'{"session_id": "s-2", "dele')
     files.delete(BOT, "s-2")
-    assert set(files.tombstones(BOT)) == {"s-1", "s-2"}
+    assert set(files.tombstones(BOT).sessions) == {"s-1", "s-2"}
 
 
 # Who it is
@@ -380,8 +380,8 @@ def test_the_lock_holds_across_processes(files: Transcripts):
     files.append(BOT, "s-1", [turn("t-1")])
     path = files.path(BOT, "s-1")
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom palaver.store.sessions.transcripts import _locked\n"
-        "with _locked(Path(sys.argv[1])) as file:\n"
+        "import os, sys\nfrom pathlib import Path\nfrom palaver.synced_files import locked\n"
+        "with locked(Path(sys.argv[1])) as file:\n"
         "    print('locked', flush=True)\n    sys.stdin.readline()\n"
         '    os.write(file, b\'{"from": "the other"}\\n\')\n'
     )

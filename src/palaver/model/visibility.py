@@ -170,9 +170,6 @@ class SessionReach:
         return at.source != "sessions" or self.includes(at.agent_id, at.facts.get("project"))
 
 
-EVERYTHING = SessionReach(is_everything=True)
-
-
 def session_reach(caller: Caller, agent: Agent | None, level: Sharing, owned: Mapping[str, str]) -> SessionReach:
     """What a caller that acts as this agent may read. `owned` has the agents of its owner with their programs."""
     project = caller.client.project or (agent.project if agent else None) or ""

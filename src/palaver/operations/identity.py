@@ -7,27 +7,36 @@ With a token, only the token decides. On an open server the caller is the first 
 3. the one this connection became by bus_connect;
 4. on a loopback server, the only agent of the same client program and project that a hook announced in the last hour;
    for stateless clients also one that no hook announced.
+
+An agent belongs to an owner, works in a program and on a project, and is called by both: `claude-code-exporter`,
+"Claude Code in exporter". A second client at work there at the same time is another instance,
+`claude-code-exporter-2`. With the token of an agent, every program is that agent.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from palaver.errors import Forbidden, Refused, Unauthorized
 from palaver.model import visibility
 from palaver.model.messages import Message
-from palaver.model.people import Agent, Caller
+from palaver.model.people import Agent, Caller, Client, title_of
+from palaver.model.projects import project_name
 from palaver.model.times import now
 from palaver.search import hints
 from palaver.store.bus import agents, names
+from palaver.store.bus.agents import NewAgent
 from palaver.store.bus.agents import connection_key as connection_key
 from palaver.store.bus.agents import end_connection as end_connection
 from palaver.store.bus.agents import pause_connection as pause_connection
 from palaver.store.bus.agents import process_key as process_key
 from palaver.store.bus.messages import Reactor
 from palaver.store.engines.database import Change, Reader
+from palaver.store.sessions import sessions
+from palaver.store.sessions.outlines import SUBAGENT
 
 ACTIVE = timedelta(hours=1)
 """A client counts as running for this long after its last activity."""
@@ -120,7 +129,7 @@ def must_be_agent(change: Change, caller: Caller) -> Agent:
         own = agents.named(change, slug)
         if own is None:
             names.must_be_free(change, slug, "-")
-            own, _ = agents.register(change, agents.NewAgent(slug, client=client.program, project=client.project))
+            own, _ = agents.register(change, NewAgent(slug, client=client.program, project=client.project))
         caller.session.agent_id = own.id
     if own is None:
         raise unknown_agent()
@@ -242,3 +251,64 @@ def prove_agent(read: Reader, caller: Caller, agent_id: str | None, token: str |
 
 def missing_token() -> Unauthorized:
     return Unauthorized("agent_id needs its token: pass both, as agent_register or bus_connect returned them.")
+
+
+# Which agent a client program is: for hooks, MCP, the recorder and all other doors
+
+
+def agent_for(change: Change, caller: Caller, client: Client, session_id: str, *, is_at_work: bool) -> Agent:
+    """The agent of a session of this client. It is registered if it is new.
+
+    `is_at_work`: the client runs now, so it needs an agent that no other client uses. Otherwise the session was only
+    recorded, and is the project's first agent's.
+    """
+    found = find_agent(change, caller, client, session_id, is_at_work=is_at_work)
+    if found:
+        return found
+    new = NewAgent(name_of(client), slug_of(client), ide=client.title, is_online=is_at_work, owner=caller.owner)
+    return agents.register(change, replace(new, client=client.program, project=client.project))[0]
+
+
+def find_agent(
+    read: Reader,
+    caller: Caller,
+    client: Client,
+    session_id: str | None = None,
+    *,
+    is_at_work: bool,
+    fits: Callable[[Agent], bool] = lambda agent: True,
+) -> Agent | None:
+    """The agent of this client, if it has one. `fits` says whether an agent without a session can be it."""
+    if caller.agent_id:
+        return agents.must_exist(read, caller.agent_id)
+    if session_id and (known := _agent_of_session(read, caller.owner, client.program, session_id)):
+        return known
+    if is_at_work:
+        since = active_since()
+        candidates = agents.free_of_client(read, caller.owner, client.program, client.project, since)
+    else:
+        candidates = agents.of_client(read, caller.owner, client.program, client.project)
+    return next(filter(fits, candidates), None)
+
+
+def _agent_of_session(read: Reader, owner: str, program: str, session_id: str) -> Agent | None:
+    """The agent that a session has already: the one its hooks reported, else the one it is recorded for. A subagent has
+    the agent of its main session."""
+    session_id = session_id.partition(SUBAGENT)[0] or session_id
+    hook = agents.hook_connection(read, session_id)
+    reported = agents.find(read, hook[1]) if hook else None
+    if reported and (reported.owner, reported.client) == (owner, program):
+        return reported
+    family = {agent.id: agent for agent in agents.of_client(read, owner, program)}
+    recorded = sessions.recorded_by(read, session_id, list(family))
+    return family[recorded] if recorded else None
+
+
+def slug_of(client: Client) -> str:
+    """The short name of a client's first agent: program and project."""
+    return agents.slug_of(f"{client.program}-{project_name(client.project)}" if client.project else client.program)
+
+
+def name_of(client: Client) -> str:
+    title = client.title or title_of(client.program, None)
+    return f"{title} in {project_name(client.project)}" if client.project else title

@@ -22,13 +22,13 @@ async def begin(here: Workspace, session_id: str, token_id: str | None, params: 
     opening = {name: params[name] for name in KEPT if name in params}
     if len(encode(opening)) > MOST_BYTES:
         opening = {}
-    await here.store_soon(lambda change: mcp_sessions.begin(change, session_id, token_id, opening))
+    await here.store_soon(lambda change: mcp_sessions.put(change, session_id, token_id, opening))
 
 
 async def end(here: Workspace, session_id: str, token_id: str | None) -> None:
     """The client has ended a session: no server continues it."""
     with suppress(PalaverError):
-        await here.change(lambda change: mcp_sessions.end(change, session_id, token_id))
+        await here.change(lambda change: mcp_sessions.put(change, session_id, token_id, None))
 
 
 async def find(here: Workspace, session_id: str, seconds: float | None = None) -> McpSession | None:

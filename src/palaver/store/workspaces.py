@@ -207,7 +207,7 @@ class Workspace:
 
     def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
-        return self._feed.listener(after, thread_id)
+        return Listener(self._feed, after, thread_id)
 
     async def last_event_id(self) -> int:
         return await self.read(events.last_id)

@@ -3,14 +3,13 @@
 A request that may or may not have arrived is sent again. The server knows turns by their ids, so each is recorded
 once. The mark of a file moves after the server has answered; a process that stops in between sends some turns again.
 
-    watch/<server>/marks.jsonl    one mark a line, the last one of a file counts
-                   marks.lock     locked while the marks are written; several processes may send to one server
+    watch/<server>/marks.jsonl    one mark a line, the last one of a file counts. It is locked while marks are written:
+                                  several processes may send to one server
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from palaver.doors.cli.connection import ServerConnection
 from palaver.errors import NotFoundMessage, PalaverError, Unavailable
 from palaver.model.sessions import Mark
 from palaver.operations.sessions.recording import MergedTurns, MergeTurns, merge_turns
+from palaver.synced_files import append_whole, locked
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a request is sent again. The pause doubles each time."""
@@ -65,12 +65,9 @@ class ServerTurns:
         await asyncio.to_thread(self._append, [*lines, asdict(mark)])
 
     def _append(self, lines: list[dict[str, Any]]) -> None:
-        raw = b"".join(orjson.dumps(line) + b"\n" for line in lines)
-        with self._locked(), self._marks.open("ab") as file:
-            if file.tell() and not self._ends_with_line():
-                raw = b"\n" + raw
-            file.write(raw)
-            size = file.tell()
+        with self._locked() as file:
+            append_whole(file, b"".join(orjson.dumps(line) + b"\n" for line in lines), is_synced=False)
+            size = os.fstat(file).st_size
         if size > self._size_after_rewrite + REWRITE_BYTES:
             self._rewrite()
 
@@ -78,7 +75,7 @@ class ServerTurns:
         """Read all marks, and leave out outdated lines in the file."""
         with self._locked():
             marks: dict[str, Mark] = {}
-            raw = self._marks.read_bytes() if self._marks.exists() else b""
+            raw = self._marks.read_bytes()
             for line in raw.splitlines():
                 try:
                     found = orjson.loads(line)
@@ -95,23 +92,15 @@ class ServerTurns:
             self._size_after_rewrite = len(kept)
         return marks
 
-    def _ends_with_line(self) -> bool:
-        with self._marks.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
-
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[int]:
+        """The file of marks, locked."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = os.open(self._folder / "marks.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            with locked(self._marks) as file:
+                yield file
         except OSError as problem:
             raise Unavailable(f"{self._folder} cannot be written: {problem.strerror}.") from problem
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
     # Turns
 

@@ -236,7 +236,7 @@ async def missing_transcripts(workspace: Workspace) -> tuple[int, int]:
             if agent_id not in there:
                 there[agent_id] = workspace.transcripts.names_of(owner)
             if file not in there[agent_id]:
-                stones = workspace.transcripts.tombstones(owner)
+                stones = workspace.transcripts.tombstones(owner).sessions
                 gone += all(workspace.transcripts.path(owner, session_id).name != file for session_id in stones)
         return gone
 

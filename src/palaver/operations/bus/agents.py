@@ -18,13 +18,12 @@ from palaver.model.people import Agent, Caller, Client, program_of
 from palaver.model.requests import Id, Line, Names, NotBlank, Records, Request, Text, Trimmed
 from palaver.model.sessions import Owner
 from palaver.model.times import now
-from palaver.model.visibility import EVERYTHING
-from palaver.operations import client_agents, identity
+from palaver.operations import identity
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.operations.sessions.sessions import delete_recorded
 from palaver.store.bus import agents, names
 from palaver.store.engines.database import Change, Reader
-from palaver.store.sessions import sessions, sharing
+from palaver.store.sessions import sessions
 from palaver.store.workspaces import Workspace
 
 UNKNOWN_CLIENT = Client()
@@ -89,8 +88,8 @@ def register_new(
         names.must_be_free(change, slug, "-", programs=programs)
     name = f"{ide} ({model})" if ide and model else ide or model or "Agent"
     if client.program and client.project and not about.display_name:
-        slug = slug or client_agents.slug_of(client)
-        name = name if model else client_agents.name_of(client)
+        slug = slug or identity.slug_of(client)
+        name = name if model else identity.name_of(client)
     new = agents.NewAgent(
         slug if slug and not about.ide and not about.model else name,
         slug or "",
@@ -276,23 +275,19 @@ async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgen
         lambda read: agents.named(read, request.agent_id) or agents.must_exist(read, request.agent_id)
     )
     owner = Owner.of(agent)
-    found = await workspace.read(
-        lambda read: [
-            one.session_id
-            for one in sessions.list_sessions(read, sharing.readable_groups(read, EVERYTHING, {agent.id}), 1_000_000, 0)
-        ]
-    )
+    found = await workspace.read(lambda read: sessions.filed(read, agent.id))
     if found and not request.with_sessions:
         raise Conflict(f"'{agent.name}' has {len(found)} recorded sessions. Pass with_sessions to delete them too.")
-    for session_id in found:
-        await delete_recorded(workspace, owner, session_id)
+    for one in found:
+        await delete_recorded(workspace, owner, one.session_id)
     await asyncio.to_thread(workspace.transcripts.forget_owner, owner)
-    for token in await workspace.keyring.tokens() if workspace.keyring else []:
-        if token.agent_id == agent.id and workspace.keyring:
-            await workspace.keyring.revoke(token.id, signature(caller))
-    for application in await workspace.keyring.applications() if workspace.keyring else []:
-        if application.agent_id == agent.id and workspace.keyring:
-            await workspace.keyring.revoke_application(application.id, None, signature(caller))
+    if keyring := workspace.keyring:
+        for token in await keyring.tokens():
+            if token.agent_id == agent.id:
+                await keyring.revoke(token.id, signature(caller))
+        for application in await keyring.applications():
+            if application.agent_id == agent.id:
+                await keyring.revoke_application(application.id, None, signature(caller))
 
     def remove(change: Change) -> None:
         agents.remove(change, agent)

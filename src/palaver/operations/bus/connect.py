@@ -18,7 +18,6 @@ from palaver.operations import identity
 from palaver.operations.bus.agents import AgentDescription, register_new
 from palaver.operations.bus.messages import Budget, show
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
-from palaver.operations.client_agents import find_agent
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.search.vectors.background import ModelProgress, progress_of
 from palaver.store.admin.check_state import CheckStatus
@@ -177,7 +176,7 @@ def _returning_agent(change: Change, caller: Caller, request: AgentDescription) 
         return is_called_so and not _contradicts(agent, request, any_model=bool(client.project))
 
     # Calls with the token of a person are not linked to each other, so they share an agent.
-    same = find_agent(change, caller, client, is_at_work=not caller.is_authenticated, fits=fits)
+    same = identity.find_agent(change, caller, client, is_at_work=not caller.is_authenticated, fits=fits)
     slug = agents.slug_of(client.title or client.program)
     if same or client.project or request.display_name or (request.ide and agents.slug_of(request.ide) != slug):
         return same

@@ -10,11 +10,11 @@ from time import monotonic
 
 from palaver.model.people import Agent, Caller
 from palaver.model.times import now
-from palaver.operations.catchup.news import News, NewsItem, SessionNews, readable_sessions
-from palaver.operations.catchup.session_facts import SessionFacts, points_of, read_facts
+from palaver.operations.catchup.news import News, NewsItem, SessionNews
+from palaver.operations.catchup.session_facts import SessionFacts, left_open, read_facts
 from palaver.operations.sessions.steps import call_text
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import outlines, sessions
+from palaver.store.sessions import outlines
 from palaver.store.workspaces import Workspace
 from palaver.text import fence, notable
 from palaver.text.control_characters import without_control_characters
@@ -43,7 +43,7 @@ class Section:
     at_once: int = 1
 
 
-def sections_of(news: News, *, text_length: int) -> list[Section]:
+def _sections_of(news: News, text_length: int) -> list[Section]:
     """The news as sections, the most important first."""
     threads = []
     for thread in news.threads:
@@ -140,7 +140,7 @@ def brief(
     """The news as text within the budget: our own lines first, then what others said, in a fence for agents."""
     own = "\n".join([*before, *([READ_SESSIONS] if news.sessions and is_fenced else [])])
     room = max_tokens - estimate_tokens(own) - (FENCE_TOKENS if is_fenced else 0)
-    sections = sections_of(news, text_length=text_length)
+    sections = _sections_of(news, text_length)
     body = within_budget(sections, room)
     if body.is_cut:
         own = f"{own}\n{NOT_ALL}".strip()
@@ -178,7 +178,7 @@ async def compaction_briefing(
         if not read.settings.sessions_index:
             return ""
         for place in dict.fromkeys((project, None)):
-            known = read_facts(read, readable_sessions(read, caller, place))
+            known = read_facts(read, caller, place)
             own = [one for one in known if one.info.session_id == session]
             if own:
                 # Two programs may use the same id. The caller's own session comes first.
@@ -195,9 +195,7 @@ async def compaction_briefing(
 
 
 def _about(read: Reader, facts: SessionFacts, known: list[SessionFacts]) -> str:
-    place = (facts.info.agent_id, facts.info.session_id)
-    points = points_of(known, sessions.closed_points(read))
-    still_open = [one.text for one in points if not one.is_closed and (one.agent_id, one.session_id) == place]
+    still_open = left_open(read, known).get((facts.info.agent_id, facts.info.session_id), [])
     first, *latest = [notable.one_line(one, 280) for one in facts.requests] or [""]
     sections = [
         Section("The task, in the person's words:", [f"- {first}"] if first else []),

@@ -21,7 +21,7 @@ from palaver.operations.catchup import briefing
 from palaver.operations.catchup.briefing import compaction_briefing
 from palaver.operations.catchup.news import News, collect, item_of
 from palaver.operations.catchup.recall import evidence
-from palaver.operations.client_agents import agent_for
+from palaver.operations.identity import agent_for
 from palaver.operations.operation import Route, operation
 from palaver.store.bus import agents, deliveries, read_marks
 from palaver.store.bus.deliveries import HookContext, HookSession
@@ -126,18 +126,16 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
     elif request.event in ("prompt", "stop") and await workspace.read(lambda read: bool(_unseen(read, context, 1))):
         heading = GO_ON if request.event == "stop" else NEW_FOR_YOU
         text, delivery = await workspace.change(lambda change: _new_messages(change, caller, context, heading))
-    if request.event == "prompt" and request.prompt and workspace.settings.recall and _has_recall(workspace, request):
-        found = await evidence(workspace, caller, typed_part(request.prompt), request.session, RECALL_TOKENS)
+    if request.event == "prompt" and request.prompt and workspace.settings.recall:
+        # Whether the project of the client allows evidence in prompts is asked where its folder is.
+        folder = request.folder if workspace.settings.is_loopback else None
+        is_wanted = not folder or read_project_file(folder).has_recall
+        prompt = typed_part(request.prompt)
+        found = await evidence(workspace, caller, prompt, request.session, RECALL_TOKENS) if is_wanted else ""
         text = "\n\n".join(part for part in (text, found) if part)
     if text and delivery is None:
         delivery = await workspace.change(lambda change: deliveries.offer(change, context))
     return HookAnswer(agent.slug, text, delivery)
-
-
-def _has_recall(workspace: Workspace, request: HookEvent) -> bool:
-    """Whether the project of the client allows evidence in prompts. It is asked where its folder is."""
-    is_here = workspace.settings.is_loopback and request.folder
-    return not is_here or read_project_file(request.folder or "").has_recall
 
 
 def typed_part(prompt: str) -> str:

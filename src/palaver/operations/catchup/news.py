@@ -10,16 +10,13 @@ from palaver.model import visibility
 from palaver.model.answers import answer_of
 from palaver.model.messages import Message
 from palaver.model.people import Caller, title_of
-from palaver.operations.catchup.session_facts import SessionFacts, points_of, read_facts, substance_of
+from palaver.operations.catchup.session_facts import SessionFacts, left_open, read_facts, substance_of
 from palaver.store.bus import read_marks
 from palaver.store.bus.read_marks import Mention, ThreadReader, Unread, UnreadThread
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import sessions, sharing
-from palaver.store.sessions.sessions import SessionInfo
 from palaver.text import notable
 
 MOST_SESSIONS = 4
-SESSIONS_TO_CHOOSE_FROM = 200
 TEXT_LENGTH = 400
 """Maximum characters of a message in the answer."""
 
@@ -144,30 +141,21 @@ def item_of(topic: str, message: Message, text: str | None = None, length: int =
     return answer_of(NewsItem, message, place=place, author=message.author_name, text=short)
 
 
-def readable_sessions(read: Reader, caller: Caller, project: str | None) -> list[SessionInfo]:
-    """The newest sessions that the caller may read; of one project if it is given."""
-    groups = sharing.readable_groups(read, sharing.reach_of(read, caller), project=project)
-    return sessions.list_sessions(read, groups, SESSIONS_TO_CHOOSE_FROM, 0)
-
-
 def recent_sessions(read: Reader, caller: Caller, project: str, without_session: str | None) -> list[SessionNews]:
     """The sessions of a project in which most was done, the latest counting more. Small talk is left out."""
-    known = read_facts(read, readable_sessions(read, caller, project))
-    still_open: dict[tuple[str, str], list[str]] = {}
-    for point in points_of(known, sessions.closed_points(read)):
-        if not point.is_closed:
-            still_open.setdefault((point.agent_id, point.session_id), []).append(point.text)
+    known = read_facts(read, caller, project)
+    still_open = left_open(read, known)
     weighed = []
     for facts in known:
-        left_open = still_open.get((facts.info.agent_id, facts.info.session_id), [])
-        weight = substance_of(facts, len(left_open))
+        points = still_open.get((facts.info.agent_id, facts.info.session_id), [])
+        weight = substance_of(facts, len(points))
         if weight > 0 and facts.info.session_id != without_session:
-            weighed.append((weight, facts, left_open))
+            weighed.append((weight, facts, points))
     weighed.sort(key=lambda one: one[0], reverse=True)
-    return [_session_news(read, facts, left_open) for _, facts, left_open in weighed[:MOST_SESSIONS]]
+    return [_session_news(facts, points) for _, facts, points in weighed[:MOST_SESSIONS]]
 
 
-def _session_news(read: Reader, facts: SessionFacts, left_open: list[str]) -> SessionNews:
+def _session_news(facts: SessionFacts, points: list[str]) -> SessionNews:
     info = facts.info
     files = dict.fromkeys(re.split(r"[/\\]", path)[-1] for path in facts.files)
     return answer_of(
@@ -178,5 +166,5 @@ def _session_news(read: Reader, facts: SessionFacts, left_open: list[str]) -> Se
         files=list(files)[:4],
         done=[notable.one_line(one.text, 160) for one in facts.finished][:1],
         decided=[notable.one_line(one.text, 160) for one in facts.decided][:3],
-        left_open=[notable.one_line(one, 160) for one in left_open][:3],
+        left_open=[notable.one_line(one, 160) for one in points][:3],
     )

@@ -11,7 +11,6 @@ from palaver.errors import must_be_found
 from palaver.model.people import Caller
 from palaver.model.requests import Line, NotBlank, Project, Request
 from palaver.model.times import now
-from palaver.operations.catchup.news import readable_sessions
 from palaver.operations.catchup.session_facts import OpenPoint, points_of, read_facts
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.operations.sessions.owners import must_be_indexed
@@ -64,4 +63,4 @@ def close_point(change: Change, caller: Caller, request: ClosePoint) -> OpenPoin
 
 
 def _points(read: Reader, caller: Caller, project: str | None) -> list[OpenPoint]:
-    return points_of(read_facts(read, readable_sessions(read, caller, project)), sessions.closed_points(read))
+    return points_of(read, read_facts(read, caller, project))

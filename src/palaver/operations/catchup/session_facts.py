@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -10,16 +10,18 @@ from math import log2
 from threading import Lock
 
 from palaver.model.answers import answer_of
+from palaver.model.people import Caller
 from palaver.model.projects import identity_of
 from palaver.model.sessions import Owner
 from palaver.model.times import now
 from palaver.operations.sessions.steps import SHELLS, Step, call_text, steps_of
 from palaver.store.engines.database import Reader
-from palaver.store.sessions import outlines
+from palaver.store.sessions import outlines, sessions, sharing
 from palaver.store.sessions.sessions import SessionInfo
 from palaver.text import notable
 from palaver.text.hook_text import is_hook_text
 
+SESSIONS_TO_CHOOSE_FROM = 200
 MOST_TEXTS = 40
 """Only so many of the last texts of a session are read for decisions and open points."""
 MOST_AT_ONCE = 240
@@ -76,11 +78,12 @@ _kept: dict[SessionInfo, SessionFacts] = {}
 _lock = Lock()
 
 
-def read_facts(read: Reader, infos: Iterable[SessionInfo]) -> list[SessionFacts]:
-    """The facts of these sessions, without the sessions of subagents."""
+def read_facts(read: Reader, caller: Caller, project: str | None) -> list[SessionFacts]:
+    """The facts of the newest sessions that the caller may read; of one project if it is given. Without subagents."""
     found = []
     left = MOST_AT_ONCE
-    for info in infos:
+    groups = sharing.readable_groups(read, sharing.reach_of(read, caller), project=project)
+    for info in sessions.list_sessions(read, groups, SESSIONS_TO_CHOOSE_FROM, 0):
         with _lock:
             facts = _kept.get(info)
         if facts is None and left > 0 and outlines.SUBAGENT not in info.session_id:
@@ -182,13 +185,9 @@ def _place(facts: SessionFacts) -> str:
     return identity_of(project) if project else f"{facts.info.agent_id}/{facts.info.session_id}"
 
 
-def point_id(facts: SessionFacts, said: Sentence) -> str:
-    """The same for every session of a project that names the same point."""
-    return sha256("\n".join([_place(facts), *sorted(said.about)]).encode()).hexdigest()[:10]
-
-
-def points_of(known: Sequence[SessionFacts], closed_at: Mapping[str, datetime]) -> list[OpenPoint]:
+def points_of(read: Reader, known: Sequence[SessionFacts]) -> list[OpenPoint]:
     """The open points of the sessions, the newest first. A later turn in the same project may say that one is done."""
+    closed_at = sessions.closed_points(read)
     newest: dict[str, OpenPoint] = {}
     reports: dict[tuple[str, str], list[tuple[SessionFacts, Sentence]]] = {}
     for facts in known:
@@ -197,7 +196,8 @@ def points_of(known: Sequence[SessionFacts], closed_at: Mapping[str, datetime]) 
                 reports.setdefault((_place(facts), word), []).append((facts, said))
     for facts in known:
         for said in facts.left_open:
-            id = point_id(facts, said)
+            # The id is the same for every session of a project that names the same point.
+            id = sha256("\n".join([_place(facts), *sorted(said.about)]).encode()).hexdigest()[:10]
             if id in newest and newest[id].said_at >= said.ts:
                 continue
             is_closed = (id in closed_at and closed_at[id] >= said.ts) or any(
@@ -210,3 +210,12 @@ def points_of(known: Sequence[SessionFacts], closed_at: Mapping[str, datetime]) 
                 OpenPoint, facts.info, point=id, text=said.text, said_at=said.ts, is_closed=is_closed
             )
     return sorted(newest.values(), key=lambda point: point.said_at, reverse=True)
+
+
+def left_open(read: Reader, known: Sequence[SessionFacts]) -> dict[tuple[str, str], list[str]]:
+    """The texts of the points that are not closed, by the agent and the id of the session."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for point in points_of(read, known):
+        if not point.is_closed:
+            found.setdefault((point.agent_id, point.session_id), []).append(point.text)
+    return found

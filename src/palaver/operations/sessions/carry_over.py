@@ -15,7 +15,7 @@ from functools import partial
 from palaver.model.people import PROGRAM_TITLES, Caller, Client, program_of, title_of
 from palaver.model.projects import project_of, same_project
 from palaver.model.sessions import Owner
-from palaver.operations.client_agents import agent_for
+from palaver.operations.identity import agent_for
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import archive, documents
@@ -35,8 +35,8 @@ async def carry_over(here: Workspace) -> int:
     if not here.settings.sessions_index:
         return 0
     async with here.carrying_over:
-        known = await here.read(_projects)
-        renamed = await asyncio.to_thread(_renamed, known, is_here=here.settings.is_loopback)
+        known = await here.read(_projects) if here.settings.is_loopback else set()
+        renamed = await asyncio.to_thread(_renamed, known)
         is_first = not await here.read(sharing.is_carried_over)
         waiting = await here.read(partial(_waiting, renamed=renamed, is_first=is_first))
         if waiting or renamed:
@@ -60,10 +60,9 @@ def _projects(read: Reader) -> set[str]:
     return found | {agent.project for agent in agents.everyone(read) if agent.project}
 
 
-def _renamed(projects: set[str], *, is_here: bool) -> dict[str, str]:
+def _renamed(projects: set[str]) -> dict[str, str]:
     """The projects that have another name now than their folder."""
-    found = {old: project_of(old) for old in projects if is_here and os.path.isabs(old)}
-    return {old: new for old, new in found.items() if new != old}
+    return {old: new for old in projects if os.path.isabs(old) and (new := project_of(old)) != old}
 
 
 def _waiting(read: Reader, renamed: dict[str, str], *, is_first: bool) -> list[FiledSession]:
@@ -72,12 +71,9 @@ def _waiting(read: Reader, renamed: dict[str, str], *, is_first: bool) -> list[F
     seen = {(one.agent_id, one.session_id) for one in found}
     for agent in agents.everyone(read) if is_first else ():
         if agent.slug in RECORDED_NAMES and not agent.owner:
-            found += [
-                one
-                for one in sessions.filed(read, agent.id)
-                if one.project and not one.program and not same_project(one.project, agent.project)
-                if (one.agent_id, one.session_id) not in seen
-            ]
+            old = (one for one in sessions.filed(read, agent.id) if one.project and not one.program)
+            elsewhere = (one for one in old if not same_project(one.project, agent.project))
+            found += [one for one in elsewhere if (one.agent_id, one.session_id) not in seen]
     return found
 
 

@@ -11,7 +11,7 @@ from palaver.model import visibility
 from palaver.model.ids import age_of, new_id
 from palaver.model.people import Agent, Caller, Client, program_of, title_of
 from palaver.model.sessions import Owner
-from palaver.operations.client_agents import agent_for, find_agent
+from palaver.operations.identity import agent_for, find_agent
 from palaver.operations.operation import Route
 from palaver.store.bus import agents, names
 from palaver.store.engines.database import Change, Reader

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -123,10 +124,8 @@ async def record_without_database(settings: Settings, workspace: str, request: R
         return None
     privacy_rules(settings).must_record(request.project)
     turn = _turn_of(owner, request.session, request)
-    try:
+    with writing_transcripts():
         await asyncio.to_thread(transcripts.append, owner, request.session, [turn])
-    except OSError as problem:
-        raise not_written(problem) from problem
     return recorded_turn(turn)
 
 
@@ -165,10 +164,8 @@ async def append(
 
     Turns that the transcript has after the offset `after` are left out. Returns the turns that were written.
     """
-    try:
+    with writing_transcripts():
         turns = await asyncio.to_thread(workspace.transcripts.append, owner, session_id, turns, after)
-    except OSError as problem:
-        raise not_written(problem) from problem
     if workspace.settings.sessions_index:
         indexing = asyncio.create_task(_index(workspace, workspace.transcripts.of(owner, session_id)))
         _indexing.add(indexing)
@@ -186,10 +183,8 @@ async def _index(workspace: Workspace, transcript: Transcript) -> None:
 
 async def take_back(workspace: Workspace, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
     """Remove turns that were undone in their own program: from the transcript, then from the index."""
-    try:
+    with writing_transcripts():
         await asyncio.to_thread(workspace.transcripts.take_back, owner, session_id, turn_ids)
-    except OSError as problem:
-        raise not_written(problem) from problem
     if workspace.settings.sessions_index:
         try:
             await workspace.change(lambda change: sessions.take_back(change, owner, session_id, turn_ids))
@@ -197,10 +192,17 @@ async def take_back(workspace: Workspace, owner: Owner, session_id: str, turn_id
             log.warning("turns were removed from a transcript but not from the index yet: %s", problem)
 
 
-def not_written(problem: OSError) -> Unavailable:
-    if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Unavailable("The disk is full: nothing was recorded. Free some space and try again.")
-    return Unavailable(f"The transcript cannot be written ({problem.strerror}): nothing was recorded.")
+@contextlib.contextmanager
+def writing_transcripts() -> Iterator[None]:
+    """Say what to do when the disk refuses to write."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            text = "The disk is full: nothing was recorded. Free some space and try again."
+        else:
+            text = f"The transcript cannot be written ({problem.strerror}): nothing was recorded."
+        raise Unavailable(text) from problem
 
 
 # Merging turns from a session file of another program: each turn once, however often it is sent
@@ -278,7 +280,7 @@ async def merge_turns(workspace: Workspace, caller: Caller, request: MergeTurns)
         )
         for one in request.turns
     ]
-    deleted_at = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).get(request.session)
+    deleted_at = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).sessions.get(request.session)
     wanted: dict[str, Turn] = {}
     for turn in await asyncio.to_thread(kept_in, workspace, turns):
         if deleted_at is None or turn.ts > deleted_at:

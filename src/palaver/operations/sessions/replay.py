@@ -25,7 +25,6 @@ from palaver.operations.sessions.steps import (
     Step,
     Totals,
     call_text,
-    first_open,
     places_in,
     steps_of,
     totals_of,
@@ -169,7 +168,7 @@ async def list_session_steps(workspace: Workspace, caller: Caller, request: Sess
         below = [one for one in below if reach.includes(owner.id, sessions.project_of(read, owner.id, one.id))]
         above = outlines.session(read, owner, found.parent) if found.parent and request.outline else None
         above = above if above and reach.includes(owner.id, above.project) else None
-        steps = _steps(workspace, read, found)
+        steps = workspace.outlines.get(read, found.document_id, steps_of)
         resume = resume_of(found.program or owner.program or owner.slug, request.session)
         return _page(read, request, _Replayed(found, steps, branches, below, above, resume))
 
@@ -195,13 +194,8 @@ def _conversation_steps(workspace: Workspace, read: Reader, request: Conversatio
     below = outlines.conversations_below(read, id) if request.outline else []
     above = outlines.conversation(read, found.parent) if found.parent and request.outline else None
     origin, _, own_id = id.partition(":")
-    steps = _steps(workspace, read, found)
+    steps = workspace.outlines.get(read, found.document_id, steps_of)
     return _page(read, request, _Replayed(found, steps, branches, below, above, resume_of(origin, own_id)))
-
-
-def _steps(workspace: Workspace, read: Reader, session: StoredSession) -> list[Step]:
-    found: list[Step] = workspace.outlines.get(read, session.document_id, steps_of)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +226,9 @@ def _page(read: Reader, request: StepsRequest, replayed: _Replayed) -> Steps:
     else:
         wanted = {turn.position for step in page for turn in (step.turn, step.result) if turn}
         texts = outlines.texts(read, session.document_id, wanted)
-    open_from = first_open(steps) if not request.branch else len(steps)
+    open_from = len(steps)  # calls at the end without a result: nothing was said after them
+    while not request.branch and open_from and steps[open_from - 1].kind == "call" and not steps[open_from - 1].result:
+        open_from -= 1
     shown = [
         _shown(number, step, texts, is_whole=request.whole, is_open=number > open_from)
         for number, step in enumerate(page, after + 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -85,10 +85,14 @@ def _html(answer: ConversationHits) -> ConversationHits:
 
 
 def find(
-    read: Reader, text: str, limit: int, asked: str | None, scopes: Sequence[Scope], filters: Iterable[str]
+    read: Reader,
+    request: SearchAllConversations | SearchOwnConversations,
+    scopes: Iterable[Scope],
+    asked: str | None = None,
+    limit: int | None = None,
 ) -> ConversationHits:
-    """The turns that match: those of the first scope first. `asked` is the agent as the search named it, `filters` are
-    the arguments that leave turns out."""
+    """The turns that match: those of the first scope first. `asked` is the agent as the search named it."""
+    text, limit = request.query, limit or request.limit
     if not text.strip():
         raise Refused("query must not be empty")
     wanted = queries.plain(text)
@@ -96,6 +100,11 @@ def find(
         return ConversationHits(0, text, [], hints.NO_WORD)
     found, capped = list[Turn](), False
     for scope in scopes:
+        scope = replace(scope, scopes=(*scope.scopes, *project_filter(request.project)))
+        if isinstance(request, SearchAllConversations):
+            since = parse(request.since) if request.since else None
+            until = parse(request.until, end_of_day=True) if request.until else None
+            scope = replace(scope.between(since, until), roles=(request.role,) if request.role else ())
         some, is_capped = match_turns(read, queries.closer(wanted), scope, limit - len(found))
         found, capped = found + some, capped or is_capped
         if len(found) >= limit:
@@ -111,23 +120,10 @@ def find(
         for turn in found
     ]
     if not hits:
+        filters = hints.filters_of(request, {"query", "limit", "agent_id"})
         why = hints.nothing_found("No turn has all of these words", filters, "Try fewer words or another spelling.")
         return ConversationHits(0, text, [], why)
     return ConversationHits(len(hits), text, hits, hints.CAPPED.format("turns") if capped else None)
-
-
-def _find(
-    read: Reader, request: SearchAllConversations, scopes: Iterable[Scope], asked: str | None = None
-) -> ConversationHits:
-    since = parse(request.since) if request.since else None
-    until = parse(request.until, end_of_day=True) if request.until else None
-    roles = (request.role,) if request.role else ()
-    wanted = [
-        replace(one.between(since, until), roles=roles, scopes=(*one.scopes, *project_filter(request.project)))
-        for one in scopes
-    ]
-    filters = hints.filters_of(request, {"query", "limit", "agent_id"})
-    return find(read, request.query, request.limit, asked, wanted, filters)
 
 
 @operation(v1_route("POST", "/api/v1/conversations/search", show=_html))
@@ -142,14 +138,14 @@ def search_conversations(read: SearchReader, caller: Caller, request: SearchConv
     if request.session_id:
         tokens = sessions.scopes_of(read, request.session_id, own)
         scopes = [replace(one, any_of=(*one.any_of, tokens)) for one in scopes] if tokens else []
-    return _find(read, request, scopes, request.agent_id)
+    return find(read, request, scopes, request.agent_id)
 
 
 @operation(v1_route("POST", "/api/v1/conversations/search/all", show=_html))
 def search_all_conversations(read: SearchReader, caller: Caller, request: SearchAllConversations) -> ConversationHits:
     """Search the sessions of all agents in the workspace. An agent searches those that it may read."""
     must_be_indexed(read)
-    return _find(read, request, readable_scopes(read, caller, [TURNS]))
+    return find(read, request, readable_scopes(read, caller, [TURNS]))
 
 
 class SearchOwnConversations(Request):
@@ -241,9 +237,7 @@ async def search_own_conversations(workspace: Workspace, caller: Caller, request
         is_lean = caller.answers == "compact"
         limit = MOST if is_lean else request.limit
         reach = sharing.reach_of(read, caller)
-        scopes = own_scopes(read, reach.own or {agent.id}, reach.project)
-        scopes = [replace(one, scopes=(*one.scopes, *project_filter(request.project))) for one in scopes]
-        found = find(read, request.query, limit, asked, scopes, hints.filters_of(request, {"query", "limit"}))
+        found = find(read, request, own_scopes(read, reach.own or {agent.id}, reach.project), asked, limit)
         if is_lean:
             return _lean(read, caller, request, found)
         return OwnHits(found.count, found.query, [*found.hits], hint=found.hint)

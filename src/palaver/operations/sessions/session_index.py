@@ -17,7 +17,6 @@ from palaver.model.sessions import Owner, Turn
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import sessions
-from palaver.store.sessions.sessions import SessionInfo
 from palaver.store.sessions.transcripts import Line as TranscriptLine
 from palaver.store.sessions.transcripts import Transcript
 from palaver.store.workspaces import Workspace
@@ -43,8 +42,9 @@ async def catch_up(workspace: Workspace, transcript: Transcript) -> int:
     while True:
         start = await workspace.read(lambda read: sessions.mark(read, owner.id, file))
         if transcript.size < start:  # the file was cut short: indexed turns stay, and the rest is read again
-            start = await workspace.change(lambda change: sessions.reset_mark(change, owner, file))
-        before = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
+            await workspace.change(lambda change: sessions.move_mark(change, owner, file, 0))
+            start = 0
+        before = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).sessions
         coming = islice(workspace.transcripts.lines(transcript, start), INDEXED_AT_ONCE)
         lines = await asyncio.to_thread(list[TranscriptLine], coming)
         if not lines or lines[-1].end == start:  # nothing more can be read
@@ -71,7 +71,7 @@ async def _forget_deleted(
 ) -> bool:
     """Remove sessions from the index that were deleted while they were indexed. Returns whether there were any."""
     owner, file = transcript.owner, transcript.path.name
-    stones = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
+    stones = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).sessions
     gone = [session_id for session_id in session_ids if stones.get(session_id) != before.get(session_id)]
     for session_id in gone:
         await workspace.change(partial(sessions.forget, owner=owner, session_id=session_id, file=file))
@@ -87,11 +87,21 @@ async def catch_up_all(workspace: Workspace) -> int:
     done = 0
     known = await workspace.read(sessions.marks)
     for owner in owners:  # deletions may have been interrupted
-        for session_id in await asyncio.to_thread(workspace.transcripts.tombstones, owner):
+        stones = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
+        for session_id in stones.sessions:
             transcript = workspace.transcripts.of(owner, session_id)
             if (owner.id, transcript.path.name) in known and not await _has_turns(workspace, transcript, session_id):
                 await forget(workspace, transcript, session_id)
-        await _finish_taking_back(workspace, owner)
+        ids: dict[str, set[str]] = {}
+        for session_id, turn_id in stones.turns:
+            ids.setdefault(session_id, set()).add(turn_id)
+        for session_id, taken in ids.items():  # lines that are gone from the transcript
+            find = partial(sessions.known_turns, owner=owner, session_id=session_id, ids=taken)
+            if left := await workspace.read(find):
+                transcript = workspace.transcripts.of(owner, session_id)
+                if gone := left - await asyncio.to_thread(workspace.transcripts.turn_ids, transcript):
+                    take_back = partial(sessions.take_back, owner=owner, session_id=session_id, turn_ids=gone)
+                    await workspace.change(take_back)
     for transcript in transcripts:
         if transcript.size != known.get((transcript.owner.id, transcript.path.name), 0):
             await asyncio.to_thread(workspace.transcripts.close_torn_line, transcript)
@@ -113,20 +123,6 @@ async def _owners(workspace: Workspace, *, restore: bool = True) -> list[Owner]:
         if restore and owner.id not in ids and owner.slug not in by_slug:
             await workspace.change(partial(agents.restore, owner=owner))
     return [owner if owner.id in ids else replace(owner, id=by_slug.get(owner.slug, owner.id)) for owner in owners]
-
-
-async def _finish_taking_back(workspace: Workspace, owner: Owner) -> None:
-    """Remove turns from the index that were taken back: their lines are gone from the transcript."""
-    ids: dict[str, set[str]] = {}
-    for session_id, turn_id in await asyncio.to_thread(workspace.transcripts.taken_back, owner):
-        ids.setdefault(session_id, set()).add(turn_id)
-    for session_id, taken in ids.items():
-        if left := await workspace.read(partial(sessions.known_turns, owner=owner, session_id=session_id, ids=taken)):
-            recorded = await asyncio.to_thread(
-                workspace.transcripts.turn_ids, workspace.transcripts.of(owner, session_id)
-            )
-            if gone := left - recorded:
-                await workspace.change(partial(sessions.take_back, owner=owner, session_id=session_id, turn_ids=gone))
 
 
 async def _has_turns(workspace: Workspace, transcript: Transcript, session_id: str) -> bool:
@@ -182,11 +178,12 @@ async def reindex(
     for transcript in await _transcripts(workspace, await _owners(workspace)):
         await _rebuild(workspace, transcript, keep, progress, rebuilt)
     dropped = {(one.owner.id, one.session_id) for one in alone} - keep.keys()
-    for transcript, info in await _orphans(workspace):
-        owner, session = transcript.owner, (transcript.owner.id, info.session_id)
-        is_deleted = info.session_id in await asyncio.to_thread(workspace.transcripts.tombstones, owner)
-        if (is_deleted and session not in keep) or session in dropped:
-            await forget(workspace, transcript, info.session_id)
+    for transcript, id in await _indexed_sessions(workspace):
+        owner, session = transcript.owner, (transcript.owner.id, id)
+        stones = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
+        is_unwanted = session in dropped or (id in stones.sessions and session not in keep)
+        if is_unwanted and not await _has_turns(workspace, transcript, id):
+            await forget(workspace, transcript, id)
     return rebuilt
 
 
@@ -200,7 +197,7 @@ async def _rebuild(
     """Put the turns of a transcript into the index again, and remove those that it does not have, but for `keep`."""
     owner, file = transcript.owner, transcript.path.name
     await asyncio.to_thread(workspace.transcripts.close_torn_line, transcript)
-    before = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
+    before = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).sessions
     lines = workspace.transcripts.lines(transcript)
     ids: dict[str, set[str]] = {}
     start, total, is_last = 0, 0, False
@@ -256,16 +253,15 @@ class OnlyInIndex:
 async def only_in_index(workspace: Workspace) -> list[OnlyInIndex]:
     """The turns that a rebuild from the transcripts would lose."""
     found = []
-    for owner, info in await _indexed_sessions(workspace, restore=False):
-        id, transcript = info.session_id, workspace.transcripts.of(owner, info.session_id)
+    for transcript, id in await _indexed_sessions(workspace, restore=False):
+        owner = transcript.owner
         # The index is read first: every turn in it was in the transcript before.
         turns = await workspace.read(partial(sessions.turns_of, owner=owner, session_id=id))
         await asyncio.to_thread(workspace.transcripts.close_torn_line, transcript)
         recorded = await asyncio.to_thread(workspace.transcripts.turn_ids, transcript)
-        deleted = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).get(id)
-        taken_back = await asyncio.to_thread(workspace.transcripts.taken_back, owner)
-        gone = {turn_id for session_id, turn_id in taken_back if session_id == id} | recorded
-        if left := [turn for turn in turns if turn.id not in gone and not (deleted and turn.ts <= deleted)]:
+        stones = await asyncio.to_thread(workspace.transcripts.tombstones, owner)
+        gone = {turn_id for session_id, turn_id in stones.turns if session_id == id} | recorded
+        if left := [turn for turn in turns if turn.id not in gone and not stones.cover(turn)]:
             found.append(OnlyInIndex(owner, id, transcript.path.name, left))
     return found
 
@@ -285,26 +281,17 @@ def some_of(places: list[str]) -> str:
     return ", ".join(places[:NAMED]) + more
 
 
-async def _orphans(workspace: Workspace, *, restore: bool = True) -> list[tuple[Transcript, SessionInfo]]:
-    """Sessions in the index without a turn in any transcript."""
-    found = []
-    for owner, info in await _indexed_sessions(workspace, restore=restore):
-        transcript = workspace.transcripts.of(owner, info.session_id)
-        if not await _has_turns(workspace, transcript, info.session_id):
-            found.append((transcript, info))
-    return found
-
-
-async def _indexed_sessions(workspace: Workspace, *, restore: bool) -> list[tuple[Owner, SessionInfo]]:
-    """All sessions of the index with their owners."""
+async def _indexed_sessions(workspace: Workspace, *, restore: bool = True) -> list[tuple[Transcript, str]]:
+    """All sessions of the index, with their transcripts."""
     owners = {owner.id: owner for owner in await _owners(workspace, restore=restore)}
 
-    def all_sessions(read: Reader) -> list[tuple[Owner, SessionInfo]]:
+    def all_sessions(read: Reader) -> list[tuple[Transcript, str]]:
         found = []
-        for info in sessions.list_sessions(read, None, limit=2**31, offset=0):
-            agent = None if info.agent_id in owners else agents.find(read, info.agent_id)
-            unknown = Owner.of(agent) if agent else Owner(info.agent_id, info.agent_id, info.agent_id)
-            found.append((owners.get(info.agent_id, unknown), info))
+        for one in sessions.filed(read):
+            agent = None if one.agent_id in owners else agents.find(read, one.agent_id)
+            unknown = Owner.of(agent) if agent else Owner(one.agent_id, one.agent_id, one.agent_id)
+            owner = owners.get(one.agent_id, unknown)
+            found.append((workspace.transcripts.of(owner, one.session_id), one.session_id))
         return found
 
     return await workspace.read(all_sessions)
@@ -332,12 +319,15 @@ async def verify(workspace: Workspace) -> list[Difference]:
         lines = await asyncio.to_thread(lambda one: list(workspace.transcripts.lines(one)), transcript)
         found.append(await workspace.read(partial(_compare, transcript=transcript, lines=lines)))
     seen = {(difference.agent, difference.file): n for n, difference in enumerate(found)}
-    for transcript, info in await _orphans(workspace, restore=False):
+    for transcript, id in await _indexed_sessions(workspace, restore=False):
+        if await _has_turns(workspace, transcript, id):
+            continue
         agent, file = transcript.owner.slug, transcript.path.name
+        extra = len(await workspace.read(partial(sessions.turns_of, owner=transcript.owner, session_id=id)))
         if (n := seen.get((agent, file))) is not None:
-            found[n] = replace(found[n], extra=found[n].extra + info.turns)
+            found[n] = replace(found[n], extra=found[n].extra + extra)
         else:
-            found.append(Difference(agent, file, 0, info.turns, 0, 0))
+            found.append(Difference(agent, file, 0, extra, 0, 0))
     return found
 
 

@@ -14,7 +14,7 @@ from palaver.model.sessions import Owner, Turn
 from palaver.model.times import iso
 from palaver.operations.operation import Command, operation
 from palaver.operations.sessions.owners import must_be_indexed, owner_of, readable_owner, v1_route
-from palaver.operations.sessions.recording import RecordedTurn, not_written, recorded_turn
+from palaver.operations.sessions.recording import RecordedTurn, recorded_turn, writing_transcripts
 from palaver.operations.sessions.session_index import forget
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader
@@ -104,9 +104,7 @@ async def delete_session(workspace: Workspace, caller: Caller, request: OneSessi
     owner = await workspace.read(lambda read: owner_of(read, caller, request.agent, request.session))
     transcript = workspace.transcripts.of(owner, request.session)
     is_there = await asyncio.to_thread(transcript.path.exists)
-    if (
-        not is_there and workspace.settings.sessions_index
-    ):  # the file may be missing: indexed turns can still be deleted
+    if not is_there and workspace.settings.sessions_index:  # turns that are in the index alone can be deleted too
         is_there = await workspace.read(lambda read: sessions.is_known(read, owner, request.session))
     if not is_there:
         raise NotFound("session", request.session, "List sessions to see the known ids.")
@@ -116,10 +114,8 @@ async def delete_session(workspace: Workspace, caller: Caller, request: OneSessi
 
 async def delete_recorded(workspace: Workspace, owner: Owner, session_id: str) -> None:
     """Delete the transcript of a session, then its index entries."""
-    try:
+    with writing_transcripts():
         await asyncio.to_thread(workspace.transcripts.delete, owner, session_id)
-    except OSError as problem:
-        raise not_written(problem) from problem
     if workspace.settings.sessions_index:
         await forget(workspace, workspace.transcripts.of(owner, session_id), session_id)
 

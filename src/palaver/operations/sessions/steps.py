@@ -121,14 +121,6 @@ def _has_failed(turn: OutlineTurn) -> bool:
     return turn.tool.is_error if turn.tool else FAILED.match(turn.start) is not None
 
 
-def first_open(steps: Sequence[Step]) -> int:
-    """The number of the first call at the end that has no result: nothing was said after it."""
-    number = len(steps)
-    while number and steps[number - 1].kind == "call" and steps[number - 1].result is None:
-        number -= 1
-    return number
-
-
 # What a call did
 
 

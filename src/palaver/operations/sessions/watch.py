@@ -23,14 +23,12 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import orjson
-
 from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
-from palaver.importers import BYTE_ORDER_MARK, ReadProgress
+from palaver.importers import BYTE_ORDER_MARK
 from palaver.importers.coding_agents.session_files import SessionFiles
 from palaver.importers.registry import CHATS, WholeSessions
 from palaver.model.people import program_of
@@ -43,16 +41,11 @@ from palaver.operations.sessions.watched_file import (
     FileState,
     ReadOptions,
     WatchedFile,
-    encoded,
-    facts_of,
     files_below,
-    find_superseded,
     has_session_name,
     line_pieces,
     open_file,
-    session_of,
     state_of,
-    turns_to_merge,
     whole_pieces,
 )
 from palaver.text.tool_output import ToolOutput
@@ -345,43 +338,26 @@ class Watch:
         program = program_of(source.name)
         agent = self.agent or program
         options = ReadOptions(self.tool_output, self.rules, agent, None if self.agent else program)
-        progress = None
+        renamed = None
         if isinstance(source, SessionFiles):
-            known = _progress_of(before) if before else None
-            is_read = before and before.path == file.key and before.bytes == file.size
-            if is_read and known and not known.is_forked:
-                return []
-            start = before.bytes if before and known and not file.is_compressed else 0
-            progress = source.reader.begin(file.path) if known is None or file.is_compressed else known
-            progress.tool_output = self.tool_output
-            pieces = line_pieces(file, source, progress, start, options)
+            pieces = line_pieces(file, source, before, options)
+            renamed = before.path if before and before.path != file.key else None
         else:
-            facts = facts_of(before)
-            if facts.get("state") == list(file.state):
-                return []
-            pieces = whole_pieces(file, source, facts.get("since", 0), self._marks, options)
-        renamed = before.path if before and progress and before.path != file.key else None
+            pieces = whole_pieces(file, source, before, self._marks, options)
         counts: Counter[str] = Counter()
         clock = asyncio.get_running_loop().time
-        began: float | None = clock()
-        coming = asyncio.create_task(asyncio.to_thread(_next, pieces))
-        while piece := await coming:
-            if progress is None and began is not None:
-                self._not_before[file.path] = clock() + REST_FACTOR * (clock() - began)
-                began = None
+        began = clock()
+        piece = await asyncio.to_thread(_next, pieces)
+        if not isinstance(source, SessionFiles):
+            self._not_before[file.path] = clock() + REST_FACTOR * (clock() - began)
+        while piece:
             coming = asyncio.create_task(asyncio.to_thread(_next, pieces))  # read on while these are written
             if piece.turns:
                 counts[piece.turns.session] += await self._merge(piece.turns)
             self.counts.skipped_lines += piece.skipped
             await self._keep(piece.mark, renamed)
             self.progress(self.counts)
-        if isinstance(source, SessionFiles) and progress and progress.is_forked and not progress.is_private:
-            session_id = next(iter(counts), "") or session_of(file, progress)
-            gone, valid = await asyncio.to_thread(find_superseded, file, source.reader, self.tool_output)
-            turns = turns_to_merge(file, session_id, valid, progress.project, options, gone)
-            counts[session_id] += await self._merge(turns)
-            end = self._marks[file.key].bytes
-            await self._keep(file.mark(source.name, end, encoded(replace(progress, is_forked=False))), renamed)
+            piece = await coming
         new = [NewTurns(agent, session_id, count) for session_id, count in counts.items() if count]
         self.counts.sessions |= {(one.agent, one.session_id) for one in new}
         return new
@@ -417,14 +393,6 @@ class Watch:
         self._marks[mark.path] = mark
         if mark.place:
             self._paths[mark.place] = mark.path
-
-
-def _progress_of(mark: Mark) -> ReadProgress | None:
-    """The progress in a mark; None if another version wrote it. Then the file is read from its start."""
-    try:
-        return ReadProgress(**orjson.loads(mark.reading))
-    except TypeError:
-        return None
 
 
 def _next(pieces: Iterator[FilePiece]) -> FilePiece | None:

@@ -204,22 +204,32 @@ def turns_to_merge(
 
 
 def line_pieces(
-    file: WatchedFile, source: SessionFiles, progress: ReadProgress, start: int, options: ReadOptions
+    file: WatchedFile, source: SessionFiles, before: Mark | None, options: ReadOptions
 ) -> Iterator[FilePiece]:
-    """Read a file that only grows from an offset on, in pieces that fit into memory. `progress` moves on with it."""
+    """Read a file that only grows from its mark on, in pieces that fit into memory."""
+    progress = _progress_of(before) if before else None
+    start = 0
+    if before and progress:
+        if before.path == file.key and before.bytes == file.size and not progress.is_forked:
+            return
+        start = 0 if file.is_compressed else before.bytes
+    if progress is None or file.is_compressed:
+        progress = source.reader.begin(file.path)
+    progress.tool_output = options.tool_output
+    progress.is_private = options.rules.why(progress.cwd) is not None
     said: list[Said] = []
     skipped: Counter[str] = Counter()
     begun = end = start
-    progress.is_private = options.rules.why(progress.cwd) is not None
     session_id = ""
 
-    def piece(end: int) -> FilePiece:
+    def piece(end: int, removed: Iterable[str] = ()) -> FilePiece:
         nonlocal session_id
-        mark = file.mark(source.name, end, encoded(progress))
-        if not said:
+        known = replace(progress, title=None, summaries={})  # a mark has no texts of the session
+        mark = file.mark(source.name, end, orjson.dumps(asdict(known)).decode())
+        if not said and not removed:
             return FilePiece(None, mark, skipped)
-        session_id = session_id or session_of(file, progress)
-        return FilePiece(turns_to_merge(file, session_id, said, progress.project, options), mark, skipped)
+        session_id = session_id or progress.session_id or Path(file.key).stem[:LONGEST_ID]
+        return FilePiece(turns_to_merge(file, session_id, said, progress.project, options, removed), mark, skipped)
 
     for end, raw in file.lines(start):
         if raw is None:
@@ -240,26 +250,33 @@ def line_pieces(
         if len(said) >= TURNS_AT_ONCE or end - begun >= BYTES_AT_ONCE:
             yield piece(0 if file.is_compressed else end)
             said, skipped, begun = [], Counter(), end
-    yield piece(file.size if file.is_compressed else end)
+    end = file.size if file.is_compressed else end
+    yield piece(end)
+    if progress.is_forked and not progress.is_private:
+        gone, said = _find_superseded(file, source.reader, start, options.tool_output)
+        skipped, progress.is_forked = Counter(), False
+        yield piece(end, gone)
 
 
-def session_of(file: WatchedFile, progress: ReadProgress) -> str:
-    return progress.session_id or Path(file.key).stem[:LONGEST_ID]
+def _progress_of(mark: Mark) -> ReadProgress | None:
+    """The progress in a mark; None if another version wrote it. Then the file is read from its start."""
+    try:
+        return ReadProgress(**orjson.loads(mark.reading))
+    except TypeError:
+        return None
 
 
-def encoded(progress: ReadProgress) -> str:
-    """The progress as it is kept in a mark, without texts of the session."""
-    return orjson.dumps(asdict(replace(progress, title=None, summaries={}))).decode()
-
-
-def find_superseded(file: WatchedFile, reader: LineReader, tool_output: ToolOutput) -> tuple[set[str], list[Said]]:
-    """Read the whole file. Return the ids of the turns that were rewound in it, and its valid turns: some of them may
-    have been rewound before."""
+def _find_superseded(
+    file: WatchedFile, reader: LineReader, start: int, tool_output: ToolOutput
+) -> tuple[set[str], list[Said]]:
+    """Read the whole file. Return the ids of the turns that were rewound in it, and the turns that were rewound up to
+    `start`, where the file was read to before, and are valid again."""
     numbers = reader.superseded(raw or b"" for _, raw in file.lines())
+    earlier = reader.superseded(raw or b"" for end, raw in file.lines() if end <= start) if start else set()
     progress = reader.begin(file.path)
     progress.tool_output = tool_output
-    gone: set[str] = set()
-    valid: dict[str, Said] = {}
+    gone, valid = set[str](), set[str]()
+    returned: dict[str, Said] = {}
     for _, raw in file.lines():
         if not raw or not raw.strip():
             progress.lines += 1
@@ -271,17 +288,22 @@ def find_superseded(file: WatchedFile, reader: LineReader, tool_output: ToolOutp
         if progress.lines in numbers:
             gone.update(said.id for said in said_here)
         else:
-            valid.update({said.id: said for said in said_here})
-    return gone - valid.keys(), list(valid.values())
+            valid.update(said.id for said in said_here)
+            returned |= {said.id: said for said in said_here if progress.lines in earlier}
+    return gone - valid, list(returned.values())
 
 
 # Files that are read as a whole
 
 
 def whole_pieces(
-    file: WatchedFile, source: WholeSessions, since: int, marks: Mapping[str, Mark], options: ReadOptions
+    file: WatchedFile, source: WholeSessions, before: Mark | None, marks: Mapping[str, Mark], options: ReadOptions
 ) -> Iterator[FilePiece]:
     """Read a file that is written again as a whole: the turns of each session in it that are new, changed or gone."""
+    facts = _facts_of(before)
+    if facts.get("state") == list(file.state):
+        return
+    since = facts.get("since", 0)
     try:
         latest = source.last_change(file.item)
         sessions, skipped = _read_sessions(file, source, since, options.tool_output, options.rules)
@@ -289,7 +311,7 @@ def whole_pieces(
         raise Unavailable("another program is writing it") from None
     read = {options.tool_output: sessions}
     for id, session in sessions.items():
-        known = facts_of(marks.get(session_path(file.key, id)))
+        known = _facts_of(marks.get(session_path(file.key, id)))
         kept = known.get("tool_output", options.tool_output)
         if kept not in read and kept in CHOICES:  # a session keeps the choice that it began with
             read[kept], _ = _read_sessions(file, source, since, kept, options.rules)
@@ -301,10 +323,10 @@ def whole_pieces(
         if said or gone:
             project = project_of(session.project) if session.project else None
             turns = turns_to_merge(file, id, said, project, options, gone).model_copy(update={"replace": True})
-            facts = orjson.dumps({"turns": digests, "tool_output": kept}).decode()
-            yield FilePiece(turns, Mark(session_path(file.key, id), source.name, "", 0, "", 0, facts), Counter())
-    facts = orjson.dumps({"state": list(file.state), "since": latest}).decode()
-    yield FilePiece(None, file.mark(source.name, file.size, facts), skipped)
+            turn_facts = orjson.dumps({"turns": digests, "tool_output": kept}).decode()
+            yield FilePiece(turns, Mark(session_path(file.key, id), source.name, "", 0, "", 0, turn_facts), Counter())
+    known_now = orjson.dumps({"state": list(file.state), "since": latest}).decode()
+    yield FilePiece(None, file.mark(source.name, file.size, known_now), skipped)
 
 
 def _read_sessions(
@@ -324,7 +346,7 @@ def _read_sessions(
     return sessions, skipped
 
 
-def facts_of(mark: Mark | None) -> dict[str, Any]:
+def _facts_of(mark: Mark | None) -> dict[str, Any]:
     """The facts in the mark of a file or session that is read as a whole; empty if another version wrote it."""
     try:
         found = orjson.loads(mark.reading) if mark else {}

@@ -23,10 +23,8 @@ def bounds(read: Reader) -> tuple[int, int]:
 
 
 def after(read: Reader, id: int, thread_id: str | None, limit: int) -> list[Event]:
-    if thread_id is None:
-        rows = read.all("events_after", after=id, limit=limit)
-    else:
-        rows = read.all("thread_events_after", after=id, thread_id=thread_id, limit=limit)
+    name, of_thread = ("events", {}) if thread_id is None else ("thread_events", {"thread_id": thread_id})
+    rows = read.all(f"{name}_after", after=id, limit=limit, **of_thread)
     return [Event(row["type"], row["thread_id"], row["payload"].encode(), row["message_id"], row["id"]) for row in rows]
 
 

@@ -123,9 +123,6 @@ class Feed:
     def listening(self) -> int:
         return sum(len(listeners) for listeners in self._listeners.values())
 
-    def listener(self, after: int | None = None, thread_id: str | None = None) -> Listener:
-        return Listener(self, after, thread_id)
-
     async def join(self, listener: Listener) -> int:
         """Add a listener. Returns the id of the last event before it joined."""
         async with self._starting:

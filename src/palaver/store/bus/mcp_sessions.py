@@ -26,17 +26,11 @@ class McpSession:
     """None if the client has ended the session."""
 
 
-def begin(change: Change, session_id: str, token_id: str | None, opening: dict[str, Any]) -> None:
-    _put(change, session_id, token_id, orjson.dumps(opening).decode())
-
-
-def end(change: Change, session_id: str, token_id: str | None) -> None:
-    _put(change, session_id, token_id, ENDED)
-
-
-def _put(change: Change, session_id: str, token_id: str | None, opening: str) -> None:
-    key, at = connection_key(session_id), micros(now())
-    change.run("put_mcp_session", id_hash=key, token_id=token_id, opening=opening, used_at=at)
+def put(change: Change, session_id: str, token_id: str | None, opening: dict[str, Any] | None) -> None:
+    """Store how a session began; None: its client has ended it."""
+    encoded = ENDED if opening is None else orjson.dumps(opening).decode()
+    about = {"token_id": token_id, "opening": encoded, "used_at": micros(now())}
+    change.run("put_mcp_session", id_hash=connection_key(session_id), **about)
 
 
 def find(read: Reader, session_id: str) -> McpSession | None:

@@ -17,8 +17,7 @@ import orjson
 
 from palaver.model.library import Branch, Conversation, Said, is_unique
 from palaver.store.sessions.sessions import title_of
-from palaver.store.sessions.transcripts import append_lines
-from palaver.synced_files import make_folder
+from palaver.synced_files import append_lines, make_folder
 
 AT_ONCE = 1_000
 

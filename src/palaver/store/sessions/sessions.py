@@ -68,14 +68,13 @@ def index(change: Change, owner: Owner, file: str, turns: Iterable[Turn], start:
     if mark(change, owner.id, file) != start:
         return False
     put(change, owner, turns)
-    change.run("move_mark", agent_id=owner.id, file=file, bytes=end)
+    move_mark(change, owner, file, end)
     return True
 
 
-def reset_mark(change: Change, owner: Owner, file: str) -> int:
-    """Make a transcript be indexed from its beginning."""
-    change.run("move_mark", agent_id=owner.id, file=file, bytes=0)
-    return 0
+def move_mark(change: Change, owner: Owner, file: str, end: int) -> None:
+    """Store that a transcript is indexed up to here."""
+    change.run("move_mark", agent_id=owner.id, file=file, bytes=end)
 
 
 def finish_rebuild(
@@ -94,7 +93,7 @@ def finish_rebuild(
         for row in extra:
             if row["native_id"] not in recent:
                 documents.remove_passage(change, row["id"])
-    change.run("move_mark", agent_id=owner.id, file=file, bytes=end)
+    move_mark(change, owner, file, end)
 
 
 def put(change: Change, owner: Owner, turns: Iterable[Turn], *, rewrite: bool = False) -> None:
@@ -182,7 +181,7 @@ def refile(change: Change, owner: Owner, target: Owner, session_id: str, project
     change.run("refile_session", id=found["id"], native_id=name, agent_id=target.id)
     change.run("refile_turns", document_id=found["id"], author=target.slug, author_id=target.id)
     documents.set_project(change, "sessions", found["id"], data)
-    change.run("move_mark", agent_id=target.id, file=file, bytes=size)
+    move_mark(change, target, file, size)
 
 
 def forget(change: Change, owner: Owner, session_id: str, file: str) -> bool:
@@ -235,7 +234,7 @@ class FiledSession:
 
 
 def filed(read: Reader, agent_id: str | None = None) -> list[FiledSession]:
-    """Where the sessions of an agent, or of all agents, are filed."""
+    """Where the sessions of an agent, or of all agents, are filed, the latest first."""
     rows = [(row["agent_id"], orjson.loads(row["data"])) for row in read.all("filed_sessions", agent_id=agent_id)]
     return [FiledSession(id, one["session_id"], one.get("project") or "", one.get("program") or "") for id, one in rows]
 

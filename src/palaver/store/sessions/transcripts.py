@@ -12,12 +12,11 @@ The next append ends that line first, and readers skip it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from itertools import groupby, islice
@@ -31,7 +30,7 @@ import orjson
 from palaver.model.library import Branch, Said, tool_facts
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import EPOCH, MICROSECOND, now, parse
-from palaver.synced_files import make_folder, sync_folder
+from palaver.synced_files import append_lines, append_whole, locked, make_folder, sync_folder
 
 LONGEST_LINE = 32 * 1024 * 1024
 """Longer lines are skipped and reported."""
@@ -68,7 +67,7 @@ class Transcripts:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._read: dict[Path, tuple[int, _Tombstones]] = {}
+        self._read: dict[Path, tuple[int, Tombstones]] = {}
         self._renamed: dict[str, Path] = {}
         """The folders of agents that were renamed, by id. A folder keeps its first name."""
 
@@ -80,7 +79,7 @@ class Transcripts:
         The lines after the offset `after` are read under the lock, and turns whose ids are there are not written again.
         """
         self.write_owner(owner)
-        with _locked(self.path(owner, session_id)) as file:
+        with locked(self.path(owner, session_id)) as file:
             if after is not None:
                 written = self.lines(self.of(owner, session_id), min(after, os.fstat(file).st_size))
                 known = {line.turn.id for line in written if line.turn}
@@ -88,13 +87,13 @@ class Transcripts:
                 if not turns:
                     return []
             at = now()  # under the lock, so that turns and deletions have one order
-            tombstones = self._tombstones(owner)
+            tombstones = self.tombstones(owner)
             for deleted_at in (
                 tombstones.sessions.get(session_id),
                 *(tombstones.turns.get((session_id, t.id)) for t in turns),
             ):
                 at = max(at, deleted_at + MICROSECOND) if deleted_at else at  # even if the clock was set back
-            _write_whole(file, b"".join(_line(turn, at) for turn in turns))
+            append_whole(file, b"".join(_line(turn, at) for turn in turns))
         return turns
 
     def write_owner(self, owner: Owner) -> None:
@@ -121,10 +120,10 @@ class Transcripts:
     def delete(self, owner: Owner, session_id: str) -> None:
         """Delete a session. The tombstone is written first, so that the session never comes back."""
         path = self.path(owner, session_id)
-        with _locked(path), _locked(path.parent / "deleted.jsonl") as file:
+        with locked(path), locked(path.parent / "deleted.jsonl") as file:
             recorded = (line.turn.recorded_at for line in self.lines(Transcript(owner, path)) if line.turn)
             at = max(now(), *recorded, EPOCH)  # later than all of its turns, even if the clock is wrong
-            _write_whole(file, orjson.dumps({"session_id": session_id, "deleted_at": at}, option=_OPTIONS))
+            append_whole(file, orjson.dumps({"session_id": session_id, "deleted_at": at}, option=_OPTIONS))
             path.unlink(missing_ok=True)
             _aside(path).unlink(missing_ok=True)
         sync_folder(path.parent)
@@ -136,7 +135,7 @@ class Transcripts:
         """
         old, new = self.path(owner, session_id), self.path(target, session_id)
         self.write_owner(target)
-        with _locked(old):
+        with locked(old):
             turns = [line.turn for line in self.lines(Transcript(owner, old)) if line.turn]
             known = set() if old == new else self.turn_ids(Transcript(target, new))
             lines = [
@@ -149,8 +148,8 @@ class Transcripts:
                 _write_synced(draft, b"".join(lines), os.O_TRUNC)
                 os.replace(draft, old)
             else:
-                with _locked(new) as file:
-                    _write_whole(file, b"".join(lines))
+                with locked(new) as file:
+                    append_whole(file, b"".join(lines))
                 old.unlink(missing_ok=True)
                 sync_folder(new.parent)
             sync_folder(old.parent)
@@ -159,17 +158,16 @@ class Transcripts:
     def take_back(self, owner: Owner, session_id: str, turn_ids: set[str]) -> None:
         """Invalidate these turns as recorded so far. They can be recorded again."""
         path = self.path(owner, session_id)
-        with _locked(path), _locked(path.parent / "deleted.jsonl") as file:
+        with locked(path), locked(path.parent / "deleted.jsonl") as file:
             turns = (line.turn for line in self.lines(Transcript(owner, path)) if line.turn)
             at = max(now(), *(turn.recorded_at for turn in turns if turn.id in turn_ids), EPOCH)
             tombstone = {"session_id": session_id, "turn_ids": sorted(turn_ids), "deleted_at": at}
-            _write_whole(file, orjson.dumps(tombstone, option=_OPTIONS))
+            append_whole(file, orjson.dumps(tombstone, option=_OPTIONS))
 
     def close_torn_line(self, transcript: Transcript) -> None:
         """End an incomplete last line. Under the lock no process is writing it."""
         if _is_torn(transcript.path):
-            with _locked(transcript.path) as file:
-                _write_whole(file, b"")
+            append_lines(transcript.path, b"")
 
     # Checking and repairing
 
@@ -185,7 +183,7 @@ class Transcripts:
         except OSError:
             return 1
         if _is_torn(path):
-            with _locked(path):  # it may be being written right now
+            with locked(path):  # it may be being written right now
                 count += _is_torn(path)
         return count
 
@@ -202,7 +200,7 @@ class Transcripts:
 
     def erase(self, path: Path, is_gone: Callable[[bytes], bool]) -> int:
         """Replace lines by blanks, so that the offsets of other lines stay the same. Returns their number."""
-        with _locked(path), path.open("rb") as reading, path.open("rb+", buffering=0) as writing:
+        with locked(path), path.open("rb") as reading, path.open("rb+", buffering=0) as writing:
             place, erased = 0, 0
             for raw in reading:
                 if raw.strip() and is_gone(raw):
@@ -216,14 +214,14 @@ class Transcripts:
         """All turns of a file, also those that were taken back."""
         with suppress(FileNotFoundError), transcript.path.open("rb") as file:
             for raw in file:
-                if turn := _read(raw, 0, transcript.owner, _Tombstones()).turn:
+                if turn := _read(raw, 0, transcript.owner, Tombstones()).turn:
                     yield turn
 
     def forget(self, owner: Owner, session_id: str, turn_ids: AbstractSet[str]) -> None:
         """Erase the lines of turns, also of those that were taken back."""
 
         def is_gone(raw: bytes) -> bool:
-            turn = _read(raw, 0, owner, _Tombstones()).turn
+            turn = _read(raw, 0, owner, Tombstones()).turn
             return turn is not None and turn.id in turn_ids
 
         path = self.path(owner, session_id)
@@ -267,7 +265,7 @@ class Transcripts:
 
     def lines(self, transcript: Transcript, after: int = 0) -> Iterator[Line]:
         """The lines from an offset on. An incomplete last line is left out, because it may still be being written."""
-        tombstones = self._tombstones(transcript.owner)
+        tombstones = self.tombstones(transcript.owner)
         end = after
         try:
             with transcript.path.open("rb") as file:
@@ -290,16 +288,11 @@ class Transcripts:
 
     def rewound(self, transcript: Transcript, session_id: str) -> tuple[Branch, ...]:
         """The turns that were taken back, as branches: each run of them follows the valid turn before it."""
-        tombstones = self._tombstones(transcript.owner)
+        tombstones = self.tombstones(transcript.owner)
         if not any(session == session_id for session, _ in tombstones.turns):
             return ()
-        only_sessions = _Tombstones(tombstones.sessions)
-        try:
-            with transcript.path.open("rb") as file:
-                found = [_read(raw, 0, transcript.owner, only_sessions).turn for raw in file if len(raw) < LONGEST_LINE]
-        except FileNotFoundError:
-            return ()
-        turns = [turn for turn in found if turn]
+        only_sessions = Tombstones(tombstones.sessions)
+        turns = [turn for turn in self.everything_in(transcript) if not only_sessions.cover(turn)]
         valid = {turn.id for turn in turns if not tombstones.cover(turn)}
         branches: list[Branch] = []
         after: str | None = None
@@ -315,24 +308,17 @@ class Transcripts:
     def turn_ids(self, transcript: Transcript) -> set[str]:
         return {line.turn.id for line in self.lines(transcript) if line.turn}
 
-    def tombstones(self, owner: Owner) -> dict[str, datetime]:
-        """The deletion time of each deleted session. Turns recorded later form a new session of the same name."""
-        return self._tombstones(owner).sessions
-
-    def taken_back(self, owner: Owner) -> dict[tuple[str, str], datetime]:
-        """The time at which each turn was taken back, by session and turn id."""
-        return self._tombstones(owner).turns
-
-    def _tombstones(self, owner: Owner) -> _Tombstones:
+    def tombstones(self, owner: Owner) -> Tombstones:
+        """The deletions of sessions and turns of an agent. Turns recorded later are there again."""
         path = self._folder(owner) / "deleted.jsonl"
         try:
             size = path.stat().st_size
-            read, tombstones = self._read.get(path, (0, _Tombstones()))
+            read, tombstones = self._read.get(path, (0, Tombstones()))
             if size != read:  # the file only grows
                 tombstones = _tombstones(path.read_bytes())
                 self._read[path] = (size, tombstones)
         except FileNotFoundError:
-            return _Tombstones()
+            return Tombstones()
         return tombstones
 
     # Places
@@ -360,7 +346,7 @@ def _file_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tombstones:
+class Tombstones:
     """Deletion times of sessions and of single turns."""
 
     sessions: dict[str, datetime] = field(default_factory=dict)
@@ -371,8 +357,8 @@ class _Tombstones:
         return any(at is not None and turn.recorded_at <= at for at in found)
 
 
-def _tombstones(raw: bytes) -> _Tombstones:
-    tombstones = _Tombstones()
+def _tombstones(raw: bytes) -> Tombstones:
+    tombstones = Tombstones()
     for line in raw.splitlines():
         with suppress(orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError, OverflowError):
             data = orjson.loads(line)
@@ -411,7 +397,7 @@ def _line(turn: Turn, at: datetime) -> bytes:
     return orjson.dumps(known, option=_OPTIONS)
 
 
-def _read(raw: bytes, end: int, owner: Owner, tombstones: _Tombstones) -> Line:
+def _read(raw: bytes, end: int, owner: Owner, tombstones: Tombstones) -> Line:
     try:
         data = orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -434,49 +420,6 @@ def _text(value: Any) -> str:
     return value.replace("\0", "\ufffd")  # no database stores a null character
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """Open and lock a file. Try again if it was deleted while this process waited for the lock."""
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            try:
-                is_same = os.path.samestat(os.fstat(file), path.stat())
-            except FileNotFoundError:
-                is_same = False
-            if not is_same:
-                continue
-            if not os.fstat(file).st_size:  # new, by this process or by one that has not synced its name yet
-                sync_folder(path.parent)
-            yield file
-            return
-        finally:
-            os.close(file)
-
-
-def append_lines(path: Path, lines: bytes) -> None:
-    """Append lines to a file and sync it, under a lock that holds across processes."""
-    with _locked(path) as file:
-        _write_whole(file, lines)
-
-
-def _write_whole(file: int, lines: bytes) -> None:
-    """Append lines to a locked file and sync it. On an error, the file is as before."""
-    size = os.fstat(file).st_size
-    if size and os.pread(file, 1, size - 1) != b"\n":
-        lines = b"\n" + lines
-    try:
-        left = memoryview(lines)
-        while left:
-            left = left[os.write(file, left) :]
-        os.fsync(file)
-    except OSError:
-        with suppress(OSError):
-            os.ftruncate(file, size)
-        raise
-
-
 def _aside(path: Path) -> Path:
     return path.with_suffix(".damaged")
 
@@ -491,7 +434,7 @@ def _is_sound(raw: bytes, path: Path) -> bool:
             return parse(data["deleted_at"]) is not None
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return False
-    return _read(raw, 0, Owner("", "", ""), _Tombstones()).problem is None
+    return _read(raw, 0, Owner("", "", ""), Tombstones()).problem is None
 
 
 def _write_synced(path: Path, data: bytes, mode: int) -> None:

@@ -46,9 +46,10 @@ LIMIT 1000;
 -- name: set_session_data  set the project of a session
 UPDATE documents SET data = :data WHERE id = :id;
 
--- name: filed_sessions  the agent and the data of the sessions of an agent, or of all agents
+-- name: filed_sessions  the agent and the data of the sessions of an agent, or of all agents, the latest first
 SELECT agent_id, data FROM documents
-WHERE source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR agent_id = :agent_id) ORDER BY id;
+WHERE source = 'sessions' AND (CAST(:agent_id AS text) IS NULL OR agent_id = :agent_id)
+ORDER BY modified_at DESC, id DESC;
 
 -- name: refile_session  give a session to an agent
 UPDATE documents SET native_id = :native_id, agent_id = :agent_id WHERE id = :id;
