@@ -67,7 +67,7 @@ def evidence_for(read: Reader, ask: Ask, budget: int) -> Context:
     best = results.ranked[:MOST_RESULTS]
     places = passages_to_show(read, results, best)
     shown = [at for one in best if (at := places.get(one.best.passage_id)) and not visibility.is_hidden(caller, at)]
-    followups = find_followups(read, results, shown[:WITH_FOLLOWUPS], lambda at: visibility.is_hidden(caller, at))
+    followups = find_followups(read, caller, results, shown[:WITH_FOLLOWUPS])
     passages: dict[int, FoundPassage] = {}
     for number, at in enumerate(shown):
         passages.setdefault(at.passage_id, at)

@@ -7,10 +7,13 @@ few that may be follow-ups. The hits of the search show which passages are about
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import NamedTuple
 
+from palaver.model import visibility
+from palaver.model.people import Caller
 from palaver.model.search import FoundPassage
 from palaver.search.recall.hits import Hits
 from palaver.search.results import Results
@@ -61,10 +64,10 @@ class FollowUps(NamedTuple):
 
 
 def find_followups(
-    read: Reader, results: Results, passages: Iterable[FoundPassage], is_hidden: Callable[[FoundPassage], bool]
+    read: Reader, caller: Caller, results: Results, passages: Iterable[FoundPassage]
 ) -> dict[int, FollowUps]:
-    """The follow-ups of each passage, by its id. `is_hidden` tells what the caller may not read."""
-    terms, hits = results.question.terms, results.hits
+    """The follow-ups of each passage that the caller may read, by its id."""
+    terms, hits, is_hidden = results.question.terms, results.hits, partial(visibility.is_hidden, caller)
     messages = [at for at in passages if SOURCES[at.source].is_conversation and at.position and not is_hidden(at)]
     if not messages:
         return {}

@@ -1,4 +1,4 @@
-"""Match an expression: bm25 search in one source, for messages of the bus, turns of sessions, and parts of texts.
+"""Match an expression: bm25 search in one source, for messages of the bus and turns of sessions.
 
 `search` ranks passages for a question. These searches return exactly the passages that match, in the order of bm25.
 """
@@ -12,8 +12,6 @@ from palaver.model.sessions import Turn
 from palaver.store.bus import messages
 from palaver.store.bus.messages import FoundPost
 from palaver.store.engines.database import Lookup, RankedPassage, Reader, Scope
-from palaver.store.library.archive import FoundMessage as ArchivedMessage
-from palaver.store.library.archive import search as search_archive
 from palaver.store.sessions import sessions
 from palaver.text.query import AllOf, Query, apart, together
 
@@ -62,11 +60,6 @@ def match_turns(read: Reader, query: Query, scope: Scope, limit: int) -> tuple[l
         if len(found) >= limit or not page.has_more:
             return list(found.values())[:limit], page.capped
         ranked *= 20
-
-
-def match_part(read: Reader, part: str | None, scope: Scope, limit: int) -> list[ArchivedMessage]:
-    """The newest imported messages whose text, or whose conversation's title, contains a part."""
-    return search_archive(read, part, scope, limit)
 
 
 def match(read: Reader, query: Query, scope: Scope, limit: int) -> RankedPage:

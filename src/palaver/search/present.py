@@ -32,7 +32,7 @@ def present(read: Reader, ask: Ask, results: Results, page: Sequence[Result], le
     """One page of results as they are sent to the caller."""
     question, caller = results.question, ask.caller
     places = passages_to_show(read, results, page)
-    followups = find_followups(read, results, places.values(), lambda at: visibility.is_hidden(caller, at))
+    followups = find_followups(read, caller, results, places.values())
     titles = [one.best.document_id for one in page if one.best.position == 0]
     beginnings = found_passages.first_passages(read, titles) if titles else {}
     query = question.any_term if question.terms else Nothing()

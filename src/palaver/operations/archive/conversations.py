@@ -24,7 +24,6 @@ from palaver.model.requests import (
 from palaver.model.times import iso, parse
 from palaver.operations.archive.external_database import bring_up_to_date, find_database, import_if_changed
 from palaver.operations.operation import Command, Route, Tool, operation
-from palaver.search.match import match_part
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.library import archive
 from palaver.store.library.archive import ConversationInfo, FoundMessage
@@ -74,7 +73,7 @@ with timestamps and content."""
         unread = await bring_up_to_date(here, database)
     elif await here.read(archive.is_empty):
         raise DatabaseNotFound("nothing has been imported yet", "Run 'palaver import PATH', or set CONVERSATION_DB.")
-    found = await here.search(caller, lambda read: match_part(read, request.part, request.scope, request.limit))
+    found = await here.search(caller, lambda read: archive.search(read, request.part, request.scope, request.limit))
     blocks = [format_message(one) for one in found] or ["No matching messages."]
     return SEPARATOR.join([*blocks, unread] if unread else blocks)
 

@@ -114,9 +114,9 @@ def read_texts(
     """Read the most promising passages. For a question, also read the neighbours of the best ones."""
     hits, cover, effort = candidates.hits, candidates.cover, effort_for(question, candidates.hits)
     weights, terms_of, similar = hits.weights, candidates.terms_of, candidates.similar
-    rank_in_index = {id: -1 - 1 / (2 + n) for n, id in enumerate(hits.best)}
+    place_in_index = {id: place for place, id in enumerate(hits.best)}
 
-    def promise(one: Candidate) -> tuple[float, float, int]:
+    def promise(one: Candidate) -> tuple[int, float, int]:
         at, position = one.document_id, one.position
         beside = 0.0
         if position:
@@ -124,24 +124,12 @@ def read_texts(
         promised = weights.cover(terms_of[one.passage_id]) + 0.3 * beside + 0.5 * cover.frequency[at]
         promised += MEANING * similar.get(one.passage_id, 0.0)
         promised += IN_TIME if one.passage_id in hits.in_time else 0.0
-        return rank_in_index.get(one.passage_id, 0.0), -promised, -one.passage_id
+        return place_in_index.get(one.passage_id, len(hits.best)), -promised, -one.passage_id
 
     best = sorted(candidates.placed, key=promise)[: effort.best]
     wanted = {(one.document_id, one.position): None for one in best}
     if question.is_asked and not any(weights.has_all(terms_of[one.passage_id]) for one in candidates.placed):
-        whole = {  # the conversation sources in which a neighbour of a hit is in scope too
-            source
-            for one in scopes
-            if one.bodies
-            and all(token.startswith(("a", "d", PROJECT)) for group in one.any_of for token in group)
-            and not one.roles
-            and not one.is_timed
-            and not one.needs_facts
-            and not any(token.startswith("r") for token in one.without)  # the roles of neighbours differ
-            for source in one.sources
-            if SOURCES[source].is_conversation
-            and all(token.startswith(("d", PROJECT)) or source == "sessions" for token in one.scopes)
-        }
+        whole = {source for one in scopes for source in _whole_conversations(one)}
         near_to = [one for one in best[:WITH_NEIGHBOURS] if one.position and one.source in whole]
         for step in (1, -1, 2, -2, 3):
             for one in near_to[: WITH_NEIGHBOURS // abs(step) ** 2]:
@@ -155,6 +143,24 @@ def read_texts(
         read.check()
         parts.append(text._replace(text=relevant_parts(text.text, words).text))
     return parts
+
+
+def _whole_conversations(scope: Scope) -> list[str]:
+    """The sources in which a neighbour of a hit is in scope too: nothing but agents, documents and projects narrows
+    them."""
+    tokens = {token for group in scope.any_of for token in group}
+    if scope.roles or scope.is_timed or scope.needs_facts or not scope.bodies:
+        return []
+    if any(token.startswith("r") for token in scope.without) or not all(map(_is_of_documents, tokens)):
+        return []
+    talk = [source for source in scope.sources if SOURCES[source].is_conversation]
+    are_documents = all(token.startswith(("d", PROJECT)) for token in scope.scopes)
+    return talk if are_documents else [source for source in talk if source == "sessions"]
+
+
+def _is_of_documents(token: str) -> bool:
+    """Whether all passages of a document have this scope token, or none: an agent's, a document's or a project's."""
+    return token.startswith(("a", "d", PROJECT))
 
 
 def best_passage(
