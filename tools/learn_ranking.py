@@ -33,7 +33,6 @@ import numpy as np
 import evaluate
 from labelled_questions import Asked, World, renamed, worlds
 from palaver.app import App
-from palaver.search.expand import expand
 from palaver.search.question import parse
 from palaver.search.ranking import score
 from palaver.search.ranking.features import Features, passages_of
@@ -92,7 +91,7 @@ class LocalModel:
 
 def example(read: Reader, asked: Asked, name: str) -> Example:
     question, scopes = parse(asked.question, asked.as_of, UTC), [Scope(("chats",))]
-    candidates = choose.place_hits(read, lookup.find_hits(read, expand(question), scopes))
+    candidates = choose.place_hits(read, lookup.find_hits(read, question, scopes))
     texts = choose.read_texts(read, question, candidates, scopes)
     scored = [one for one in score.rank(read, question, candidates, texts).passages if one.features]
     kinds = [one.kind for one in passages_of(question, texts)]

@@ -6,7 +6,6 @@ import pytest
 from tests.store.bus import Bus
 
 from palaver.model.times import now
-from palaver.search.expand import Expansion, expand
 from palaver.search.question import parse, terms_of
 from palaver.search.recall import lookup
 from palaver.search.recall.hits import PLACED, Hits, TermWeights
@@ -19,7 +18,7 @@ BUS = [Scope(("bus",))]
 
 
 async def gathered(bus: Bus, question: str, slices: list[Scope] = BUS) -> Hits:
-    return await bus.here.read(lambda read: lookup.look_up_terms(read, expand(parse(question)), slices))
+    return await bus.here.read(lambda read: lookup.look_up_terms(read, parse(question), slices))
 
 
 async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
@@ -58,10 +57,9 @@ async def test_words_of_the_theme_are_looked_up_where_little_was_found(bus: Bus,
         await bus.post(thread, text)
 
     def look(read: Reader) -> Hits:
-        expansion = expand(parse("blue boat"))
-        vars(expansion)["theme"] = terms_of("harbour quay")
-        return lookup.look_up_terms(read, expansion, BUS)
+        return lookup.look_up_terms(read, parse("blue boat"), BUS)
 
+    monkeypatch.setattr(lookup, "theme_of", lambda question: terms_of("harbour quay"))
     found = await bus.here.read(look)
     assert found.are_few
     assert {mask: len(ids) for mask, ids in found.by_terms.items()} == {0b11: 1, 0b10000: 1}
@@ -79,7 +77,7 @@ async def test_of_many_hits_of_a_question_more_are_placed(bus: Bus, monkeypatch:
         await bus.post(thread, f"a blue boat {n}")
 
     async def placed(query: str) -> int:
-        found = await bus.here.read(lambda read: lookup.find_hits(read, expand(parse(query)), BUS))
+        found = await bus.here.read(lambda read: lookup.find_hits(read, parse(query), BUS))
         assert found.count == 4
         return found.placed
 
@@ -232,12 +230,12 @@ async def test_keywords_collect_more_than_a_question(bus: Bus, monkeypatch: pyte
     assert asked.is_capped
 
 
-async def test_a_related_word_counts_half(bus: Bus):
+async def test_a_related_word_counts_half(bus: Bus, monkeypatch: pytest.MonkeyPatch):
     thread = await bus.thread()
     await bus.post(thread, "a dog")
     await bus.post(thread, "a puppy")
-    expansion = Expansion(parse("dog"), (terms_of("puppy"),), frozenset())
-    found = await bus.here.read(lambda read: lookup.look_up_terms(read, expansion, BUS))
+    monkeypatch.setattr(lookup, "related_words", lambda question: [terms_of("puppy")])
+    found = await bus.here.read(lambda read: lookup.look_up_terms(read, parse("dog"), BUS))
     assert sorted(found.best_first().values()) == [0b01, 0b10]
     assert found.weights.cover(0b01) == found.weights.cover(0b11) == 1.0
     assert 0 < found.weights.cover(0b10) <= 0.5

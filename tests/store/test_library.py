@@ -16,7 +16,6 @@ from palaver.model.library import Character, ItemDraft, Media, Note, Prompt
 from palaver.model.sources import ALL_SOURCES
 from palaver.operations import library as operations
 from palaver.operations.search import knowledge as searching
-from palaver.search.expand import expand
 from palaver.search.question import parse
 from palaver.search.recall import lookup
 from palaver.search.sources.filters import NotesFilters
@@ -46,7 +45,7 @@ async def found(bus: Bus, query: str, *sources: str) -> set[str]:
 
 
 def documents_with(read: Reader, query: str, where: Scope) -> set[str]:
-    gathered = lookup.look_up_terms(read, expand(parse(query)), [where])
+    gathered = lookup.look_up_terms(read, parse(query), [where])
     return {hit.document for hit in found_passages.candidates(read, list(gathered.best_first()))}
 
 

@@ -1,6 +1,6 @@
 """Search: one entrance for every source.
 
-    question → scope → expand → recall → read → features → score → group → present
+    question → scope → recall → read → features → score → group → present
 
 Each stage is a file or folder of this package, is called once, and hands a value on. `present` makes a page of results,
 `context` packs evidence into a budget, `open` opens one result, `match` finds messages by an expression.
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from palaver.model.search import Order
 from palaver.search import results
-from palaver.search.expand import expand
 from palaver.search.question import Question
 from palaver.search.ranking import score
 from palaver.search.recall import choose, lookup
@@ -27,8 +26,7 @@ def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Ord
     """
     if not question.terms or not scopes:
         return Results(question, [])
-    expansion = expand(question)
-    hits = lookup.find_hits(read, expansion, scopes)
+    hits = lookup.find_hits(read, question, scopes)
     candidates = choose.place_hits(read, hits)
     texts = choose.read_texts(read, question, candidates, scopes)
     read.check()

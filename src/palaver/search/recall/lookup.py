@@ -10,7 +10,6 @@ from math import ceil, log
 from typing import NamedTuple
 
 from palaver.model.times import micros
-from palaver.search.expand import Expansion
 from palaver.search.question import Question
 from palaver.search.recall.hits import PLACED, Hits, TermSet, TermWeights, only
 from palaver.search.scope import SHARED
@@ -33,6 +32,8 @@ MOST_BEST = 100
 """Passages that the index ranks when more than that have all keywords."""
 ENOUGH_PHRASES = 20
 """If this many passages have the keywords as a phrase, the index need not rank the others."""
+MOST_EXPANDED = 8
+"""The first terms of a question for which related words are looked up."""
 MANY_HITS = 2_000
 PLACED_OF_MANY = 1_000
 """So many hits of a question are placed if there are more than MANY_HITS, and no vectors tell them apart."""
@@ -84,22 +85,21 @@ ASKED = Limits(3_000, 1_000, 500, 1_500, 1_500, 0.25)
 """Of a question, people want the best results. Few hits are enough to find them, if all terms of each hit are known."""
 
 
-def find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
+def find_hits(read: Reader, question: Question, scopes: Sequence[Scope]) -> Hits:
     """Find the passages to choose from: by their words, by the time that the question names, and by meaning."""
-    question = expansion.question
-    hits = _prefer_periods(read, question, scopes, _find_hits(read, expansion, scopes))
+    hits = _prefer_periods(read, question, scopes, _find_hits(read, question, scopes))
     hits = _add_nearest(read, question, scopes, hits)
     is_unclear = question.is_asked and hits.near is None and hits.count > MANY_HITS
     return replace(hits, placed=PLACED_OF_MANY if is_unclear else PLACED + len(hits.nearest))
 
 
-def _find_hits(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
+def _find_hits(read: Reader, question: Question, scopes: Sequence[Scope]) -> Hits:
     """Find the passages with terms of the question.
 
     If more passages have all keywords than can be read, ask the index for the best: the newest may not be the best.
     Passages with the keywords as a phrase come first.
     """
-    hits, question = look_up_terms(read, expansion, scopes), expansion.question
+    hits = look_up_terms(read, question, scopes)
     if question.is_asked:
         return hits
     with_all = hits.with_all_terms()
@@ -128,16 +128,16 @@ def _whole_words_first(read: Reader, question: Question, scopes: Sequence[Scope]
     return replace(hits, best=tuple(whole))
 
 
-def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -> Hits:
+def look_up_terms(read: Reader, question: Question, scopes: Sequence[Scope]) -> Hits:
     """Look up the terms, the rarest first, until there are enough passages to choose from.
 
     The index cannot rank without reading every passage that has any of the terms, and a common word can be in a
     million passages. So a common term adds passages only while there is room, or together with another common term.
     Which of the passages with rare terms have it, too, is looked up in any case.
     """
-    terms = expansion.question.terms
+    terms = question.terms
     size, counts, expected = _count_terms(read, terms, scopes)
-    limits = ASKED if expansion.question.is_asked else KEYWORDS
+    limits = ASKED if question.is_asked else KEYWORDS
     found = Collection(read, terms, scopes, limits, counts)
     common, newest = _look_up_rare(found, expected)
     truncated = _look_up_newest(found, common, newest)
@@ -145,7 +145,7 @@ def look_up_terms(read: Reader, expansion: Expansion, scopes: Sequence[Scope]) -
     are_few = found.size <= FEW_HITS
     size = max(size, found.size, *counts, 1)
     rarity = [_rarity(size, count) for count in counts]
-    others = _look_up_related(found, expansion, size, are_few)
+    others = _look_up_related(found, question, size, are_few)
     weights = TermWeights(tuple(rarity), tuple(map(min, rarity, others)), min(others[-1], max(rarity, default=0.0)))
     return Hits(found.by_terms, weights, tuple(common), truncated, are_few, found.lookups)
 
@@ -248,12 +248,12 @@ def _look_up_together(found: Collection, numbers: Sequence[int]) -> bool:
     return len(some) >= enough
 
 
-def _look_up_related(found: Collection, expansion: Expansion, size: int, are_few: bool) -> list[float]:
+def _look_up_related(found: Collection, question: Question, size: int, are_few: bool) -> list[float]:
     """Add the passages with related words, and with words of the theme if there are few others. Returns how rare the
     words related to each term are, and those of the theme."""
     count, most = len(found.terms), found.limits.related
     rarity = [0.0] * (count + 1)
-    groups = dict(enumerate(expansion.related)) | ({count: expansion.theme} if are_few else {})
+    groups = dict(enumerate(related_words(question))) | ({count: theme_of(question)} if are_few else {})
     for number, group in groups.items():
         if some := _look_up_uncommon(found, group, most):
             rarity[number] = _rarity(size, len(some))
@@ -264,6 +264,26 @@ def _look_up_related(found: Collection, expansion: Expansion, size: int, are_few
             rarity[number] = _rarity(size, len(some))
             found.add(some, TermWeights.related_to(number, count))
     return rarity
+
+
+def related_words(question: Question) -> list[tuple[Phrase, ...]]:
+    """For each of the first terms of a question, words with nearly the same meaning. Keywords have none."""
+    found, known = [], stems_of(question)
+    for term in question.terms[:MOST_EXPANDED] if question.is_asked else ():
+        others = word_vectors.related(term.words[0]) if len(term.words) == 1 and not term.prefix else ()
+        found.append(tuple(Phrase((word,)) for word in others if tokenize.stem(word) not in known))
+    return found
+
+
+def theme_of(question: Question) -> tuple[Phrase, ...]:
+    """Words close in meaning to a question as a whole."""
+    if not question.is_asked:
+        return ()
+    return tuple(Phrase((word,)) for word in word_vectors.theme(question.words, stems_of(question)))
+
+
+def stems_of(question: Question) -> frozenset[str]:
+    return frozenset(tokenize.stem(word) for term in question.terms for word in term.words)
 
 
 def _newest(read: Reader, groups: Groups, scopes: Iterable[Scope], most: int) -> list[int]:
