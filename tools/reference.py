@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from palaver.doors.cli import main
 from palaver.doors.http.openapi import body_of, document
 from palaver.doors.mcp.requests import McpRequests
-from palaver.doors.mcp.stdio_pending import AnswerStream, PendingRequests
+from palaver.doors.mcp.stdio import PendingRequests
 from palaver.doors.mcp.tools import describe_tool
 from palaver.model.admin import permissions
 from palaver.operations import OPERATIONS
@@ -180,8 +180,8 @@ async def _greeting(version: str) -> Any:
     output = SimpleNamespace(write=write, flush=flush)
     server = McpRequests(cast(Any, SimpleNamespace(settings=Settings()))).server
     async with stdio_server(cast(Any, pending.read(lines())), cast(Any, output)) as (read, answers):
-        stream = cast(Any, AnswerStream(answers, pending))
-        await server.run(read, stream, server.create_initialization_options())
+        pending.answers = answers
+        await server.run(read, cast(Any, pending), server.create_initialization_options())
     return json.loads(said[0])["result"]
 
 

@@ -10,6 +10,7 @@ from palaver.errors import Unauthorized
 from palaver.model.admin.oauth import EVERYTHING
 from palaver.model.people import Caller, Session, Token
 from palaver.operations.admin.oauth import ACCESS_PREFIX
+from palaver.settings import Settings
 from palaver.store.workspaces import Workspace
 
 INVALID_TOKEN = "This token is not valid: it is unknown, revoked or expired."
@@ -27,6 +28,16 @@ class Requester:
     def keys(self) -> list[str]:
         """The token and login whose end also ends this request."""
         return [key for key in (self.token_id, self.login) if key]
+
+
+@dataclass(frozen=True, slots=True)
+class StdioClient:
+    """A client of MCP on stdio. Its process id tells later whether it still runs."""
+
+    requester: Requester
+    settings: Settings
+    pid: int
+    project: str
 
 
 async def authenticate(

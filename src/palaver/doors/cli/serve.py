@@ -231,16 +231,10 @@ async def _serve_standard_input(app: App, requester: Requester) -> None:
         sys.stdout.buffer.flush()
     app.start_background_tasks()
     with no_collection():
+        from palaver.doors.authentication import StdioClient
         from palaver.doors.mcp import stdio
-    await stdio.serve_lines(
-        app,
-        requester,
-        app.settings,
-        pid=os.getpid(),
-        project=project_of(Path.cwd()),
-        lines=stdio.standard_input(first),
-        answered=answered,
-    )
+    client = StdioClient(requester, app.settings, os.getpid(), project_of(Path.cwd()))
+    await stdio.serve_lines(app, client, stdio.standard_input(first), answered=answered)
 
 
 @click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})

@@ -97,7 +97,7 @@ async def _ready(request: Request) -> Response:
         here = await app.open()
         await here.ping()
         signs = await app.signs()
-        request.app.state.mcp.router()
+        request.app.state.mcp.door()
     except PalaverError as problem:
         return json_response({"status": "unavailable", "detail": problem.message} | watch, 503)
     if not signs:

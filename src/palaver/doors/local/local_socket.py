@@ -24,7 +24,7 @@ from typing import Any
 
 from palaver import __version__
 from palaver.app import App, LoginEnded
-from palaver.doors.authentication import Requester, authenticate
+from palaver.doors.authentication import Requester, StdioClient, authenticate
 from palaver.doors.cli.connection import LocalConnection, local_requester, perform
 from palaver.doors.local import running_server
 from palaver.doors.local.server_socket import NAME, ShortPath
@@ -128,7 +128,10 @@ class LocalSocket:
         toolsets.select_tools(client.settings.toolsets)
         needs_token = client.settings.needs_token
         requester = await authenticate(self._app, client.token, "agent", needs_token=needs_token)
-        return partial(self._serve_mcp, client, requester)
+        own = {name: getattr(client.settings, name) for name in PER_CLIENT}
+        settings = dataclasses.replace(self._app.settings, **own)
+        project = await asyncio.to_thread(project_of, client.folder)
+        return partial(self._serve_mcp, StdioClient(requester, settings, client.pid, project))
 
     async def _serve_command(
         self, requester: Requester, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -150,21 +153,13 @@ class LocalSocket:
             performing.cancel()
             leaving.cancel()
 
-    async def _serve_mcp(
-        self, client: LocalClient, requester: Requester, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _serve_mcp(self, client: StdioClient, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._mcp.loaded()
         from palaver.doors.mcp.stdio import serve_lines
 
-        own = {name: getattr(client.settings, name) for name in PER_CLIENT}
-        settings = dataclasses.replace(self._app.settings, **own)
-        project = await asyncio.to_thread(project_of, client.folder)
-        lines, output = lines_of(reader), StreamOutput(writer)
         try:
-            with self._app.access.present.track(*requester.keys):
-                await serve_lines(
-                    self._app, requester, settings, pid=client.pid, project=project, lines=lines, output=output
-                )
+            with self._app.access.present.track(*client.requester.keys):
+                await serve_lines(self._app, client, lines_of(reader), StreamOutput(writer))
         except LoginEnded:
             writer.write(_line({"palaver": {"exit": Unauthorized.exit_code, "message": ENDED}}))
             await writer.drain()

@@ -13,14 +13,15 @@ import logging
 import threading
 from collections.abc import AsyncIterator
 
-from starlette.routing import BaseRoute, Match, Router
-from starlette.types import Receive, Scope, Send
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from palaver.app import App
 from palaver.doors.http.guard import refuse
 from palaver.errors import Unavailable
 
-PATHS = frozenset({"/mcp", "/mcp/ws", "/sse", "/messages", "/messages/"})
+WEBSOCKET = "/mcp/ws"
+PATHS = frozenset({"/mcp", WEBSOCKET, "/sse", "/messages", "/messages/"})
 MODULES = ("palaver.doors.mcp.server", "palaver.doors.mcp.stdio", "palaver.doors.oauth.handlers")
 """The modules that need the SDK."""
 
@@ -32,33 +33,33 @@ class LazyMcpRoute(BaseRoute):
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self._router: Router | None = None
+        self._door: ASGIApp | None = None
         self._is_decided = asyncio.Event()
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        is_mine = scope["type"] in ("http", "websocket") and scope["path"] in PATHS
+        is_mine = scope["path"] in PATHS and scope["type"] == ("websocket" if scope["path"] == WEBSOCKET else "http")
         return (Match.FULL if is_mine else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            router = await self.loaded()
+            door = await self.loaded()
         except Unavailable as problem:
             await refuse(problem, self._app.settings.max_body, scope, receive, send)
             return
-        await router(scope, receive, send)
+        await door(scope, receive, send)
 
-    async def loaded(self) -> Router:
+    async def loaded(self) -> ASGIApp:
         """Wait until the modules that need the SDK are loaded."""
         await self._is_decided.wait()
-        return self.router()
+        return self.door()
 
-    def router(self) -> Router:
-        """The routes of MCP. An error says why there are none."""
-        if self._router is None and self._is_decided.is_set():
+    def door(self) -> ASGIApp:
+        """The application of MCP. An error says why there is none."""
+        if self._door is None and self._is_decided.is_set():
             raise Unavailable("MCP and OAuth do not work: the server could not load them. Its log says why.")
-        if self._router is None:
+        if self._door is None:
             raise Unavailable("The server is starting: MCP and OAuth are being loaded. Try again in a moment.")
-        return self._router
+        return self._door
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -77,12 +78,12 @@ class LazyMcpRoute(BaseRoute):
 
             door = McpDoor(self._app)
             async with door.running():
-                self._router = Router(door.routes())
+                self._door = door
                 self._is_decided.set()
                 await asyncio.Event().wait()
         except Exception:
             log.exception("MCP and OAuth do not work")
-            self._router = None
+            self._door = None
             self._is_decided.set()
 
 

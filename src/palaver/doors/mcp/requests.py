@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import mcp_types as types
@@ -16,7 +16,7 @@ from starlette.websockets import WebSocket
 
 from palaver import __version__
 from palaver.app import App
-from palaver.doors.authentication import Requester
+from palaver.doors.authentication import Requester, StdioClient
 from palaver.doors.mcp import tools
 from palaver.doors.mcp.connection import (
     ROOT,
@@ -53,12 +53,9 @@ INSTRUCTIONS = (
 class McpRequests:
     """Answers the requests of MCP clients, whatever transport they use."""
 
-    def __init__(
-        self, app: App, requester: Requester | None = None, project: str = "", settings: Settings | None = None
-    ) -> None:
-        self._settings = settings or app.settings
-        self._requester = requester  # only on stdio
-        self._project = project
+    def __init__(self, app: App, client: StdioClient | None = None) -> None:
+        self._settings = client.settings if client else app.settings
+        self._client = client
         self.server: Server[Any] = Server(
             "palaver",
             version=__version__,
@@ -81,17 +78,19 @@ class McpRequests:
     async def _requester_of(self, ctx: Context) -> Requester:
         """The requester, with the agent, the client program and the preferences of its connection."""
         request: Request | WebSocket | None = ctx.request
-        requester: Requester | None = request.scope["palaver.requester"] if request is not None else self._requester
-        assert requester is not None
-        params = ctx.session.client_params
-        info = params.client_info if params else None
-        project = self._project
-        if request is not None:  # the project in the URL, the folder in a header, or the first root of the client
+        if request is None:
+            assert self._client is not None
+            requester, project, slug = self._client.requester, self._client.project, self._settings.agent
+        else:  # the project in the URL, the folder in a header, or the first root of the client
+            requester = request.scope["palaver.requester"]
             told = request.headers.get(FOLDER_HEADER, "").encode("latin-1").decode("utf-8", "replace")[:1000]
-            named = query_of(ctx).get("project", "") or (told if told.startswith("/") else "")
+            named = request.query_params.get("project", "") or (told if told.startswith("/") else "")
             folder = named or ctx.session._connection.state.get(ROOT, "")
             is_here = self._settings.is_loopback
             project = await asyncio.to_thread(project_of, folder, is_here=is_here) if folder else ""
+            slug = request.query_params.get("agent") or request.headers.get(AGENT_HEADER) or ""
+        params = ctx.session.client_params
+        info = params.client_info if params else None
         client = Client(
             program=program_of(info.name) if info else "",
             title=title_of(info.name, info.title) if info else "",
@@ -107,10 +106,7 @@ class McpRequests:
         if requester.caller.is_authenticated:
             return Requester(requester.workspace, replace(requester.caller, **about), requester.token_id)
         session = session_of(ctx, requester)
-        if request is None:
-            session.slug = self._settings.agent or None
-        else:
-            session.slug = request.query_params.get("agent") or request.headers.get(AGENT_HEADER) or None
+        session.slug = slug or None
         return Requester(requester.workspace, Caller(kind="agent", name="agent", session=session, **about))
 
     # Requests
@@ -149,24 +145,16 @@ class McpRequests:
     async def _list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(uri=r.uri, name=r.name, description=r.description, mime_type=r.mime_type)
-                for r in resources.FIXED
-            ]
-        )
+        return types.ListResourcesResult(resources=[types.Resource(**asdict(one)) for one in resources.FIXED])
 
     async def _list_resource_templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return types.ListResourceTemplatesResult(
-            resource_templates=[
-                types.ResourceTemplate(
-                    uri_template=r.uri, name=r.name, description=r.description, mime_type=r.mime_type
-                )
-                for r in resources.BY_ID
-            ]
-        )
+        found = [
+            types.ResourceTemplate(uri_template=r.uri, name=r.name, description=r.description, mime_type=r.mime_type)
+            for r in resources.BY_ID
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=found)
 
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         requester, uri = await self._requester_of(ctx), str(params.uri)
@@ -186,20 +174,15 @@ class McpRequests:
             found, after = await requester.workspace.read(lambda read: agent_prompts.page(read, int(cursor)))
         except PalaverError as problem:
             raise MCPError(types.INTERNAL_ERROR, problem.message) from None
-        return types.ListPromptsResult(
-            next_cursor=None if after is None else str(after),
-            prompts=[
-                types.Prompt(
-                    name=prompt.name,
-                    description=prompt.description,
-                    arguments=[
-                        types.PromptArgument(name=a.name, description=a.description, required=a.required)
-                        for a in prompt.arguments
-                    ],
-                )
-                for prompt in found
-            ],
-        )
+        prompts = [
+            types.Prompt(
+                name=prompt.name,
+                description=prompt.description,
+                arguments=[types.PromptArgument(**asdict(one)) for one in prompt.arguments],
+            )
+            for prompt in found
+        ]
+        return types.ListPromptsResult(next_cursor=None if after is None else str(after), prompts=prompts)
 
     async def _get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         requester = await self._requester_of(ctx)
@@ -208,16 +191,13 @@ class McpRequests:
             texts = prompt.write(params.arguments or {})
         except PalaverError as problem:
             raise MCPError(types.INVALID_PARAMS, problem.message) from None
-        return types.GetPromptResult(
-            description=prompt.description,
-            messages=[
-                types.PromptMessage(role="user", content=types.TextContent(type="text", text=text)) for text in texts
-            ],
-        )
+        contents = [types.TextContent(type="text", text=text) for text in texts]
+        messages = [types.PromptMessage(role="user", content=content) for content in contents]
+        return types.GetPromptResult(description=prompt.description, messages=messages)
 
 
 def chosen_tools(asked: QueryParams, settings: Settings) -> list[str]:
-    """The tools to list: those in the URL, or those in the settings."""
+    """The tools to list."""
     return toolsets.select_tools(_wanted(asked, settings))
 
 

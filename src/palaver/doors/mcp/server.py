@@ -15,9 +15,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
 from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from palaver.app import App
@@ -26,7 +26,7 @@ from palaver.doors.mcp.connection import SESSION, release_agent
 from palaver.doors.mcp.large_answers import json_if_large
 from palaver.doors.mcp.requests import McpRequests, chosen_tools, form_of
 from palaver.doors.mcp.sessions import ResumingSessionManager, header_of
-from palaver.doors.mcp.surrogates import fix_body
+from palaver.doors.mcp.surrogates import fixed_body
 from palaver.doors.mcp.websocket import websocket_streams
 from palaver.errors import PalaverError
 from palaver.model.events import encode
@@ -47,48 +47,51 @@ class McpDoor(McpRequests):
         self._sse = SseServerTransport("/messages/", max_request_body_size=app.settings.max_body)
         self._sse_queries: dict[str, bytes] = {}
 
-    def routes(self) -> list[BaseRoute]:
-        return [
-            Route("/mcp", _AsgiMethod(self._streamable)),
-            Route("/sse", _AsgiMethod(self._legacy_sse), methods=["GET"]),
-            Mount("/messages/", _AsgiMethod(self._legacy_post)),
-            WebSocketRoute("/mcp/ws", self._websocket),
-        ]
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request to one of the paths of MCP."""
+        path = scope["path"]
+        if scope["type"] == "websocket":
+            await self._websocket(WebSocket(scope, receive, send))
+            return
+        if path == "/messages":
+            raise HTTPException(404)
+        if path == "/sse" and scope["method"] not in ("GET", "HEAD"):
+            raise HTTPException(405, headers={"Allow": "GET, HEAD"})
+        requester: Requester = scope["palaver.requester"]
+        if requester.token_id:  # bind a session to the token that opened it: the SDK compares this user each time
+            token = AccessToken(token="", client_id=requester.token_id, scopes=sorted(requester.caller.scopes))
+            scope["user"] = AuthenticatedUser(token)
+        asked = QueryParams(scope["query_string"])
+        if path == "/messages/":
+            await self._legacy_post(asked, scope, receive, send)
+        elif problem := _parameter_error(asked, self._app.settings):
+            await problem(scope, receive, send)
+        elif path == "/sse":
+            await self._legacy_sse(scope, receive, send)
+        else:
+            await self._streamable(asked, scope, receive, send)
 
     def running(self) -> contextlib.AbstractAsyncContextManager[None]:
         return self._manager.run()
 
-    async def _streamable(self, scope: Scope, receive: Receive, send: Send) -> None:
-        _own_session(scope)
-        asked = QueryParams(scope["query_string"])
-        if problem := _parameter_error(asked, self._app.settings):
-            await problem(scope, receive, send)
-            return
-        if "mcp-session-id" in asked and not any(name == b"mcp-session-id" for name, _ in scope["headers"]):
+    async def _streamable(self, asked: QueryParams, scope: Scope, receive: Receive, send: Send) -> None:
+        if "mcp-session-id" in asked and header_of(scope, b"mcp-session-id") is None:
             scope = {**scope, "headers": [*scope["headers"], (b"mcp-session-id", asked["mcp-session-id"].encode())]}
-        receive = fix_body(receive, self._app.settings.max_body)
         if scope["method"] == "POST":
-            first = await receive()
-            opening = _opening(first.get("body", b""))
+            body, receive = await fixed_body(receive, self._app.settings.max_body)
+            opening = _opening(body)
             if opening is not None:  # a new session begins: ignore the old id
                 scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"mcp-session-id"]}
                 send = _storing_session(scope, opening, send)
-            receive = _replay(first, receive)
-        if scope["method"] != "POST":
-            await self._manager.asgi_app(scope, receive, send)
-            if session_id := header_of(scope, b"mcp-session-id"):  # most clients close their stream when they exit
-                has_ended = scope["method"] == "DELETE"
-                release = identity.end_connection if has_ended else identity.pause_connection
-                await release_agent(scope["palaver.requester"], identity.connection_key(session_id), release)
+            async with json_if_large(send) as sending:
+                await self._manager.asgi_app(scope, receive, sending)
             return
-        async with json_if_large(send) as sending:
-            await self._manager.asgi_app(scope, receive, sending)
+        await self._manager.asgi_app(scope, receive, send)
+        if session_id := header_of(scope, b"mcp-session-id"):  # most clients close their stream when they exit
+            release = identity.end_connection if scope["method"] == "DELETE" else identity.pause_connection
+            await release_agent(scope["palaver.requester"], identity.connection_key(session_id), release)
 
     async def _legacy_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        _own_session(scope)
-        if problem := _parameter_error(QueryParams(scope["query_string"]), self._app.settings):
-            await problem(scope, receive, send)
-            return
         if scope["method"] == "HEAD":
             await Response(media_type="text/event-stream")(scope, receive, send)
             return
@@ -109,12 +112,11 @@ class McpDoor(McpRequests):
                 self._sse_queries.pop(name, None)
                 await release_agent(scope["palaver.requester"], identity.connection_key(name))
 
-    async def _legacy_post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        _own_session(scope)
-        name = QueryParams(scope["query_string"]).get("session_id", "")
-        if asked := self._sse_queries.get(name.replace("-", "")):
-            scope = {**scope, "query_string": asked + b"&" + scope["query_string"]}
-        await self._sse.handle_post_message(scope, fix_body(receive, self._app.settings.max_body), send)
+    async def _legacy_post(self, asked: QueryParams, scope: Scope, receive: Receive, send: Send) -> None:
+        if opened_with := self._sse_queries.get(asked.get("session_id", "").replace("-", "")):
+            scope = {**scope, "query_string": opened_with + b"&" + scope["query_string"]}
+        _, receive = await fixed_body(receive, self._app.settings.max_body)
+        await self._sse.handle_post_message(scope, receive, send)
 
     async def _websocket(self, websocket: WebSocket) -> None:
         offered = websocket.scope.get("subprotocols", [])
@@ -125,16 +127,6 @@ class McpDoor(McpRequests):
         finally:
             if session := websocket.scope.get(SESSION):
                 await release_agent(websocket.scope["palaver.requester"], session.key)
-
-
-class _AsgiMethod:
-    """Makes an ASGI application from a bound method, which starlette would treat as an endpoint."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
 
 
 def _opening(body: bytes) -> dict[str, Any] | None:
@@ -158,24 +150,6 @@ def _storing_session(scope: Scope, opening: dict[str, Any], send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-def _replay(first: Message, receive: Receive) -> Receive:
-    """`receive` that first returns a message that was already received."""
-    held = [first]
-
-    async def receiving() -> Message:
-        return held.pop() if held else await receive()
-
-    return receiving
-
-
-def _own_session(scope: Scope) -> None:
-    """Bind a session to the token that opened it: the SDK compares this user at every request."""
-    requester: Requester = scope["palaver.requester"]
-    if requester.token_id:
-        token = AccessToken(token="", client_id=requester.token_id, scopes=sorted(requester.caller.scopes))
-        scope["user"] = AuthenticatedUser(token)
 
 
 def _parameter_error(asked: QueryParams, settings: Settings) -> Response | None:

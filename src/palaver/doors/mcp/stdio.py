@@ -8,20 +8,24 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterable, AsyncIterator
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import Any, Protocol, cast
 
 import anyio
+import orjson
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 
 from palaver.app import App
-from palaver.doors.authentication import Requester
+from palaver.doors.authentication import StdioClient
 from palaver.doors.mcp.connection import release_agent
 from palaver.doors.mcp.requests import McpRequests
-from palaver.doors.mcp.stdio_pending import AnswerStream, PendingRequests
-from palaver.doors.mcp.surrogates import FixedLines
+from palaver.doors.mcp.surrogates import replace_lone_surrogates
 from palaver.operations import identity
-from palaver.settings import Settings
+
+DRAIN_SECONDS = 10.0
+"""How long answers can take after the end of the input."""
 
 
 class Output(Protocol):
@@ -32,35 +36,30 @@ class Output(Protocol):
 
 async def serve_lines(
     app: App,
-    requester: Requester,
-    settings: Settings,
-    *,
-    pid: int,
-    project: str,
+    client: StdioClient,
     lines: AsyncIterable[str],
     output: Output | None = None,
     answered: str | int | None = None,
 ) -> None:
-    """Serve one client until its lines end. Its process id tells later whether it still runs.
+    """Serve one client until its lines end. If the server stops, the client keeps its agent.
 
-    `output` is standard output unless it is given. The request with the id `answered` has its answer already. If the
-    server stops, the client keeps its agent.
+    `output` is standard output unless it is given. The request with the id `answered` has its answer already.
     """
-    pending = PendingRequests()
-    server = McpRequests(app, requester, project, settings).server
-    session = requester.caller.session
-    session.key = identity.process_key(pid)
+    pending = PendingRequests(answered)
+    server = McpRequests(app, client).server
+    session = client.requester.caller.session
+    session.key = identity.process_key(client.pid)
     is_stopping = False
     try:
-        async with stdio_server(cast(Any, pending.read(FixedLines(lines))), cast(Any, output)) as (read, write):
-            answers = cast(Any, AnswerStream(write, pending, answered))
-            await server.run(read, answers, server.create_initialization_options())
+        async with stdio_server(cast(Any, pending.read(lines)), cast(Any, output)) as (read, write):
+            pending.answers = write
+            await server.run(read, cast(Any, pending), server.create_initialization_options())
     except asyncio.CancelledError:
         is_stopping = True
         raise
     finally:
         if not is_stopping:
-            await release_agent(requester, session.key)
+            await release_agent(client.requester, session.key)
 
 
 async def standard_input(first: bytes) -> AsyncIterator[str]:
@@ -69,3 +68,55 @@ async def standard_input(first: bytes) -> AsyncIterator[str]:
         yield first.decode("utf-8", "replace")
     async for line in anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
         yield line
+
+
+class PendingRequests:
+    """Workaround: the requests that have no answer yet. The end of the input is delayed until all are answered.
+
+    With `palaver mcp < requests`, standard input ends before the first answer. The SDK then drops all requests in
+    progress (modelcontextprotocol/python-sdk#2678). This is also the stream to which the SDK writes the answers.
+    """
+
+    answers: Any
+
+    def __init__(self, answered: str | int | None = None) -> None:
+        self._ids: set[Any] = set()
+        self._answered = answered
+        self._changed = anyio.Event()
+
+    async def read(self, lines: AsyncIterable[str]) -> AsyncIterator[str]:
+        """Pass the lines on. The iterator ends when all requests in them are answered."""
+        async for line in lines:
+            line = replace_lone_surrogates(line.encode()).decode()
+            with suppress(orjson.JSONDecodeError):  # the SDK reports invalid JSON
+                match orjson.loads(line):
+                    case {"method": "notifications/cancelled", "params": {"requestId": str() | int() as id}}:
+                        self._ids.discard(id)
+                    case {"method": _, "id": str() | int() as id}:
+                        self._ids.add(id)
+            yield line
+        with anyio.move_on_after(DRAIN_SECONDS):
+            while self._ids:
+                await self._changed.wait()
+
+    async def send(self, message: SessionMessage) -> None:
+        answer = message.message
+        is_answer, id = not hasattr(answer, "method"), getattr(answer, "id", None)
+        if is_answer and id is not None and id == self._answered:
+            self._answered = None
+        else:
+            await self.answers.send(message)
+        if is_answer:
+            self._ids.discard(id)
+            self._changed.set()
+            self._changed = anyio.Event()
+
+    async def aclose(self) -> None:
+        await self.answers.aclose()
+
+    async def __aenter__(self) -> PendingRequests:
+        await self.answers.__aenter__()
+        return self
+
+    async def __aexit__(self, *problem: Any) -> Any:
+        return await self.answers.__aexit__(*problem)

@@ -7,7 +7,6 @@ Queries ignore NUL characters, and texts to be stored are refused with the name 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator
 
 from starlette.types import Message, Receive
 
@@ -22,34 +21,19 @@ def replace_lone_surrogates(raw: bytes) -> bytes:
     return _ESCAPE.sub(lambda found: rb"\u0000" if found[1] else found[0], raw)
 
 
-def fix_body(receive: Receive, max_bytes: int) -> Receive:
-    """Fix the body of a request. Its parts are joined first, as an escape can be split between two of them."""
+async def fixed_body(receive: Receive, max_bytes: int) -> tuple[bytes, Receive]:
+    """The body of a request, fixed, and a `receive` that returns it first. Its parts are joined, as an escape can be
+    split between two of them. After `max_bytes` the rest stays where it is: the SDK refuses the request."""
+    body, message = b"", await receive()
+    while message["type"] == "http.request":
+        body += message.get("body", b"")
+        if not message.get("more_body", False) or len(body) > max_bytes:
+            message = {**message, "body": replace_lone_surrogates(body)}
+            break
+        message = await receive()
+    held: list[Message] = [message]
 
     async def receive_fixed() -> Message:
-        message = await receive()
-        if message["type"] != "http.request":
-            return message
-        body: bytes = message.get("body", b"")
-        while message.get("more_body", False) and len(body) <= max_bytes:
-            message = await receive()
-            if message["type"] != "http.request":
-                return message
-            body += message.get("body", b"")
-        return {
-            "type": "http.request",
-            "body": replace_lone_surrogates(body),
-            "more_body": message.get("more_body", False),
-        }
+        return held.pop() if held else await receive()
 
-    return receive_fixed
-
-
-class FixedLines:
-    """The lines of standard input, fixed."""
-
-    def __init__(self, lines: AsyncIterable[str]) -> None:
-        self._lines = lines
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        async for line in self._lines:
-            yield replace_lone_surrogates(line.encode()).decode()
+    return message.get("body", b""), receive_fixed
