@@ -239,9 +239,9 @@ def operation(
     return wrap
 
 
-def schema_of(kind: Any) -> dict[str, Any]:
+def schema_of(kind: Any, reference: str = "#/$defs/{model}") -> dict[str, Any]:
     """The JSON schema of an answer."""
-    return TypeAdapter(kind).json_schema(mode="serialization")
+    return TypeAdapter(kind).json_schema(mode="serialization", ref_template=reference)
 
 
 def only(answer: type[Any], name: str) -> Show:

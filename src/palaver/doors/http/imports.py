@@ -25,7 +25,7 @@ from starlette.responses import Response
 
 from palaver.doors.authentication import Requester
 from palaver.doors.http.bodies import files_in
-from palaver.doors.http.rest import json_response, reports_errors
+from palaver.doors.http.rest import json_response
 from palaver.doors.http.sse import EventStream
 from palaver.errors import NotFound, PalaverError, Refused, TooLarge, Unavailable
 from palaver.model.events import encode
@@ -42,6 +42,8 @@ STORE_SECONDS = 1.0
 LOOK_SECONDS = 0.25
 """How often the state is read for a client that follows an import."""
 MAX_FILES = 1_000
+COUNTS = ("new", "changed", "unchanged", "messages", "bytes_read", "bytes_total", "formats", "kinds", "items")
+"""The fields of a summary that are shown as they are."""
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff/\\:]+")
 MAX_NAME_BYTES = 200
 ABANDONED_SECONDS = 24 * 3600
@@ -54,7 +56,6 @@ class Imports:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    @reports_errors
     async def begin(self, request: Request) -> Response:
         requester: Requester = request.scope["palaver.requester"]
         settings, id = requester.workspace.settings, new_id()
@@ -85,12 +86,10 @@ class Imports:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-@reports_errors
 async def show(request: Request) -> Response:
     return json_response(await _state_of(request))
 
 
-@reports_errors
 async def follow(request: Request) -> Response:
     return EventStream(_frames(request, await _state_of(request)))
 
@@ -167,15 +166,7 @@ def _state(
         "id": id,
         "status": status,
         "message": message,
-        "new": summary.new,
-        "changed": summary.changed,
-        "unchanged": summary.unchanged,
-        "messages": summary.messages,
-        "bytes_read": summary.bytes_read,
-        "bytes_total": summary.bytes_total,
-        "formats": summary.formats,
-        "kinds": summary.kinds,
-        "items": summary.items,
+        **{name: getattr(summary, name) for name in COUNTS},
         "skipped": [{"name": re.sub(as_uploaded, "", one.name), "why": one.why} for one in summary.skipped],
         "skipped_count": summary.skipped_count,
     }

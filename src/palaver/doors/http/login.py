@@ -23,7 +23,7 @@ from palaver import __version__
 from palaver.app import App
 from palaver.doors.authentication import INVALID_TOKEN, Requester, requester_with_token
 from palaver.doors.http.bodies import body_of
-from palaver.doors.http.rest import json_response, reports_errors
+from palaver.doors.http.rest import json_response
 from palaver.errors import Forbidden, Refused, Unauthorized
 from palaver.settings import Settings
 
@@ -59,7 +59,6 @@ async def requester_with_cookie(app: App, headers: Headers, method: str) -> Requ
     return await requester_with_token(app, token, app.access.login_key(cookie))
 
 
-@reports_errors
 async def show(request: Request) -> Response:
     return json_response(await session_info(request))
 
@@ -94,7 +93,6 @@ def is_owner(requester: Requester) -> bool:
     return "admin" in requester.caller.scopes and not requester.caller.is_agent
 
 
-@reports_errors
 async def begin(request: Request) -> Response:
     app: App = request.app.state.app
     given = (await body_of(request, 10_000)).get("token")
@@ -120,7 +118,6 @@ async def begin(request: Request) -> Response:
     return response
 
 
-@reports_errors
 async def end(request: Request) -> Response:
     app: App = request.app.state.app
     requester: Requester | None = request.scope.get("palaver.requester")

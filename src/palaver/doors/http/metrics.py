@@ -11,13 +11,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from palaver import __version__
 from palaver.doors.authentication import Requester
-from palaver.doors.http.rest import reports_errors
 from palaver.model.requests import NoArguments
 from palaver.operations.admin.background_check import PARTS, SERVER_PARTS
 from palaver.operations.bus.connect import get_status
 
 
-@reports_errors
 async def metrics(request: Request) -> Response:
     requester: Requester = request.scope["palaver.requester"]
     here = requester.workspace

@@ -12,10 +12,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from palaver import __version__
+from palaver.doors.http.imports import COUNTS
 from palaver.doors.http.rest import json_response
 from palaver.operations import OPERATIONS
 from palaver.operations.operation import Operation, Route, schema_of, shown_type
 
+COMPONENT = "#/components/schemas/{model}"
 _PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 _PROBLEM = {
     "application/json": {
@@ -63,12 +65,10 @@ def document() -> dict[str, Any]:
 
 
 def _describe(operation: Operation, face: Route, number: int, components: dict[str, Any]) -> dict[str, Any]:
-    schema = _move_definitions(
-        operation.request.model_json_schema(ref_template="#/components/schemas/{model}"), components
-    )
+    schema = _move_definitions(operation.request.model_json_schema(ref_template=COMPONENT), components)
     media_type, answer = face.media_type.partition(";")[0], {"type": "string"}
     if media_type == "application/json":
-        answer = _move_definitions(schema_of(shown_type(operation.answer, face.show)), components)
+        answer = _move_definitions(schema_of(shown_type(operation.answer, face.show), COMPONENT), components)
     has_changes = operation.kind == "change" or face.method != "GET"
     statuses = (400, 401, 403, 404, 422, 431, 503, *((409, 413, 429) if has_changes else ()))
     in_path = _PARAMETER.findall(face.path)
@@ -134,10 +134,7 @@ _RESUME = (
     _parameter("last_event_id", "query", "The same, for clients that cannot set headers.", "integer"),
 )
 _IMPORT_ID = (_parameter("id", "path", "Id of the import."),)
-_JOB = (
-    "id", "status", "message", "new", "changed", "unchanged", "messages", "bytes_read", "bytes_total", "formats",
-    "kinds", "items", "skipped", "skipped_count",
-)  # fmt: skip
+_JOB = ("id", "status", "message", *COUNTS, "skipped", "skipped_count")
 _STREAM, _ANY_FILE = "text/event-stream", "application/octet-stream"
 
 EXTRA_ROUTES = (
@@ -228,21 +225,10 @@ def _nullable(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _move_definitions(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    """Move the schema's definitions into the shared components."""
-    text = repr(schema)
-    definitions = schema.pop("$defs", {})
-    for name, definition in definitions.items():
-        components.setdefault(name, _fix_references(definition))
-    return _fix_references(schema) if "#/$defs/" in text else schema
-
-
-def _fix_references(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: item.replace("#/$defs/", "#/components/schemas/") if key == "$ref" else _fix_references(item)
-            for key, item in value.items()
-        }
-    return [_fix_references(item) for item in value] if isinstance(value, list) else value
+    """The schema, with its definitions moved into the shared components."""
+    for name, definition in schema.pop("$defs", {}).items():
+        components.setdefault(name, definition)
+    return schema
 
 
 @cache

@@ -6,12 +6,12 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
-from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar, cast
+from functools import cache
+from typing import Any, TypeVar, cast
 
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -29,19 +29,13 @@ from palaver.operations.admin import rate_limits
 from palaver.operations.operation import Operation, Route
 
 
-class AnyText(Convertor[str]):
+class AnyText(PathConvertor):
     """A path parameter that can be any text, also with slashes and line breaks."""
 
     regex = "(?s:.*)"
 
-    def convert(self, value: str) -> str:
-        return value
 
-    def to_string(self, value: str) -> str:
-        return value
-
-
-class NonEmptyText(AnyText):
+class NonEmptyText(PathConvertor):
     """A path parameter that can be any text except empty text, as the URL without it is another route."""
 
     regex = "(?s:.+)"
@@ -60,7 +54,6 @@ COMPRESS_APART_FROM = 64 * 1024
 COMPRESSION = 5
 """Of 9. More costs twice the time and saves a few percent."""
 VERSION = "version"
-Given = ParamSpec("Given")
 T = TypeVar("T")
 
 
@@ -187,19 +180,6 @@ async def _read_request(request: Request, operation: Operation, face: Route, max
     if face.method in ("GET", "DELETE"):
         return requests.read_strings(operation.request, given)
     return requests.read(operation.request, given, refuse_unknown=False)
-
-
-def reports_errors(work: Callable[Given, Awaitable[Response]]) -> Callable[Given, Awaitable[Response]]:
-    """Make an endpoint answer with the error that its work raises."""
-
-    @wraps(work)
-    async def endpoint(*given: Given.args, **named: Given.kwargs) -> Response:
-        try:
-            return await work(*given, **named)
-        except PalaverError as problem:
-            return error(problem)
-
-    return endpoint
 
 
 def error(problem: PalaverError, face: Route | None = None) -> Response:

@@ -17,16 +17,7 @@ from starlette.types import ASGIApp
 
 from palaver import __version__
 from palaver.app import App
-from palaver.doors.http import (
-    console_files,
-    imports,
-    login,
-    metrics,
-    openapi,
-    rest,
-    sse,
-    uploads,
-)
+from palaver.doors.http import console_files, imports, login, metrics, openapi, rest, sse, uploads
 from palaver.doors.http.guard import Guard
 from palaver.doors.http.rest import json_response
 from palaver.doors.local.local_socket import LocalSocket
@@ -73,7 +64,7 @@ def web_application(app: App, watch: Sequence[Path] = ()) -> ASGIApp:
             Route("/uploads/{name}", uploads.show_image),
         ],
         lifespan=lifespan,
-        exception_handlers={HTTPException: _http_problem, Exception: _unexpected},
+        exception_handlers={PalaverError: _problem, HTTPException: _http_problem, Exception: _unexpected},
     )
     web.router.redirect_slashes = False  # see _redirect_target
     web.state.app, web.state.mcp, web.state.started = app, mcp, time.monotonic()
@@ -107,6 +98,11 @@ async def _ready(request: Request) -> Response:
     if any(sign.stops for sign in signs):
         return json_response({"status": "unavailable", "detail": detail, "problems": problems}, 503)
     return json_response({"status": "degraded", "detail": detail, "problems": problems} | watch)
+
+
+async def _problem(request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, PalaverError)
+    return rest.error(problem)
 
 
 async def _http_problem(request: Request, problem: Exception) -> Response:

@@ -15,7 +15,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from palaver.doors.authentication import Requester
-from palaver.doors.http.rest import reports_errors
 from palaver.operations.bus.threads import OneThread, get_thread
 from palaver.store.bus.feed import FeedClosed
 
@@ -70,7 +69,6 @@ async def _frames(request: Request, thread_id: str | None) -> AsyncGenerator[byt
                 yield b"".join([event.frame(requester.caller.is_agent) for event in batch]) or b": keep-alive\n\n"
 
 
-@reports_errors
 async def events(request: Request) -> Response:
     """Events of the workspace, or of one thread."""
     requester: Requester = request.scope["palaver.requester"]

@@ -9,7 +9,6 @@ import asyncio
 import mimetypes
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,7 +17,6 @@ from starlette.responses import FileResponse, JSONResponse, Response
 
 from palaver.doors.authentication import Requester
 from palaver.doors.http.bodies import files_in
-from palaver.doors.http.rest import reports_errors
 from palaver.errors import NotFound, Refused, TooLarge
 from palaver.settings import Settings
 from palaver.synced_files import make_folder, sync_folder
@@ -49,40 +47,35 @@ def folder(settings: Settings, workspace: str) -> Path:
     return settings.data / "uploads" / workspace
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    name: str
-    data: bytes
+def _folder_of(request: Request) -> Path:
+    requester: Requester = request.scope["palaver.requester"]
+    return folder(requester.workspace.settings, requester.workspace.name)
 
 
-@reports_errors
 async def upload_image(request: Request) -> Response:
     """Store an image and return its {url, name} for an attachment."""
-    requester: Requester = request.scope["palaver.requester"]
-    upload = await _receive(request, requester, "image")
-    extension = extension_of(upload.data)
+    name, data = await _receive(request, "image")
+    extension = extension_of(data)
     if extension is None:
         raise Refused("Only PNG, JPEG, GIF and WebP images can be attached.")
-    url = await _store(requester, upload, extension)
-    return JSONResponse({"url": url, "name": upload.name})
+    return JSONResponse({"url": await _store(request, data, extension), "name": name})
 
 
-@reports_errors
 async def upload_file(request: Request) -> Response:
     """Store a file of any type and return its {url, name, type, size} for an attachment."""
-    requester: Requester = request.scope["palaver.requester"]
-    upload = await _receive(request, requester, "file")
-    if not upload.data:
+    name, data = await _receive(request, "file")
+    if not data:
         raise Refused("This file is empty.")
-    extension = extension_of(upload.data) or FILE
-    guessed = TYPES.get(extension) or mimetypes.guess_type(upload.name)[0] or "application/octet-stream"
+    extension = extension_of(data) or FILE
+    guessed = TYPES.get(extension) or mimetypes.guess_type(name)[0] or ""
     kind = guessed if _TYPE.fullmatch(guessed) else "application/octet-stream"
-    url = await _store(requester, upload, extension)
-    return JSONResponse({"url": url, "name": upload.name, "type": kind, "size": len(upload.data)})
+    url = await _store(request, data, extension)
+    return JSONResponse({"url": url, "name": name, "type": kind, "size": len(data)})
 
 
-async def _receive(request: Request, requester: Requester, what: str) -> Upload:
-    """The file in the form of a request, up to the maximum size."""
+async def _receive(request: Request, what: str) -> tuple[str, bytes]:
+    """The name and content of the file in the form of a request, up to the maximum size."""
+    requester: Requester = request.scope["palaver.requester"]
     limit = requester.workspace.settings.max_upload
     subject = "An image" if what == "image" else "A file"
     too_large = TooLarge(f"{subject} can have at most {limit:,} bytes (PALAVER_MAX_UPLOAD).")
@@ -91,12 +84,12 @@ async def _receive(request: Request, requester: Requester, what: str) -> Upload:
         data = await part.read(limit + 1)
         if len(data) > limit:
             raise too_large
-        return Upload((part.filename or what)[:200], data)
+        return (part.filename or what)[:200], data
 
 
-async def _store(requester: Requester, upload: Upload, extension: str) -> str:
+async def _store(request: Request, data: bytes, extension: str) -> str:
     name = uuid4().hex + extension
-    await asyncio.to_thread(_write, folder(requester.workspace.settings, requester.workspace.name), name, upload.data)
+    await asyncio.to_thread(_write, _folder_of(request), name, data)
     return f"/uploads/{name}"
 
 
@@ -110,11 +103,9 @@ def _write(where: Path, name: str, data: bytes) -> None:
     sync_folder(where)
 
 
-@reports_errors
 async def show_image(request: Request) -> Response:
-    requester: Requester = request.scope["palaver.requester"]
     name = request.path_params["name"]
-    path = folder(requester.workspace.settings, requester.workspace.name) / name
+    path = _folder_of(request) / name
     if not _NAME.fullmatch(name) or not await asyncio.to_thread(path.is_file):
         raise NotFound("image" if not name.endswith(FILE) else "file", name[:80])
     headers = {"cache-control": "private, max-age=31536000"}

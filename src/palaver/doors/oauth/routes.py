@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from palaver.app import App
 from palaver.doors.authentication import authenticate, bearer_token
 from palaver.doors.http.addresses import address_of
-from palaver.doors.http.rest import json_response, reports_errors
+from palaver.doors.http.rest import json_response
 from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.doors.oauth import metadata
 from palaver.errors import TooMany, Unauthorized
@@ -57,7 +57,6 @@ def routes(settings: Settings) -> list[BaseRoute]:
 def _handler(name: str) -> Callable[[Request], Awaitable[Response]]:
     """An endpoint of handlers.py, which can be imported as soon as the MCP SDK is loaded."""
 
-    @reports_errors
     async def endpoint(request: Request) -> Response:
         mcp: LazyMcpRoute = request.app.state.mcp
         await mcp.loaded()
@@ -82,7 +81,6 @@ async def show_server(request: Request) -> Response:
     return json_response(metadata.authorization_server(base, reads_documents=settings.oauth == "on"))
 
 
-@reports_errors
 async def register(request: Request) -> Response:
     """Register a client. Everybody may, so it is limited for each address, and for each token (RFC 7591, 1.2)."""
     app: App = request.app.state.app
