@@ -9,20 +9,27 @@ import { can, loadSession, me, pageSession, setName, setSession } from "./data/s
 import { settings } from "./data/settings.js";
 import { theme } from "./data/storage.js";
 import { loadThreads, refreshMarks, unreadThreadCount } from "./data/threads.js";
-import { PAGES, goToNextUnread, paletteActions, showShortcuts, switchTheme } from "./commands.js";
+import { goToNextUnread, PAGES, paletteActions, showShortcuts, switchTheme } from "./commands.js";
 import { goTo, parseRoute } from "./route.js";
-import { dialogTemplate, isDialogOpen, promptDialog } from "./ui/dialog.js";
-import { avatar, emptyState, errorState, iconButton, loading } from "./ui/elements.js";
-import { icon } from "./ui/icons.js";
-import { noticesTemplate, notifyError } from "./ui/notices.js";
-import { language, preferredLanguage } from "./ui/texts.js";
-import { html, nextDraw, nothing, pauseDrawing, redraw, render, setDraw } from "./ui/render.js";
-import { logOut, loginView } from "./views/login.js";
+import { dialogTemplate, isDialogOpen, noticesTemplate, notifyError, promptDialog } from "./ui/dialog.js";
+import { avatar, emptyState, errorState, icon, iconButton, loading } from "./ui/elements.js";
+import {
+  html,
+  language,
+  nextDraw,
+  nothing,
+  pauseDrawing,
+  preferredLanguage,
+  redraw,
+  render,
+  setDraw,
+  t,
+} from "./ui/templates.js";
+import { loginView, logOut } from "./views/login.js";
 import { searchView } from "./views/search.js";
 import { focusSearchBar, searchBar, searchInThread } from "./views/search_bar.js";
 import { threadsView } from "./views/thread/thread.js";
 import { newThread } from "./views/thread/thread_dialogs.js";
-import { t } from "./ui/texts.js";
 
 const notFoundView = {
   title: () => t("Page not found"),

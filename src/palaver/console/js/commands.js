@@ -2,14 +2,12 @@
 // Actions that can be run from anywhere: by a key, or from the command palette.
 
 import { can, me } from "./data/session.js";
-import { SOURCES, sourceNames } from "./data/sources.js";
+import { sourceNames, SOURCES } from "./data/sources.js";
 import { theme } from "./data/storage.js";
 import { filteredThreads, markAllRead, unreadCount } from "./data/threads.js";
 import { goTo, link, linkToThread } from "./route.js";
-import { openDialog } from "./ui/dialog.js";
-import { notify, notifyError } from "./ui/notices.js";
-import { html, redraw } from "./ui/render.js";
-import { t } from "./ui/texts.js";
+import { notify, notifyError, openDialog } from "./ui/dialog.js";
+import { html, redraw, t } from "./ui/templates.js";
 import { logOut } from "./views/login.js";
 import { focusSearchBar } from "./views/search_bar.js";
 import { newThread } from "./views/thread/thread_dialogs.js";

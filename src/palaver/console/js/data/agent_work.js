@@ -1,7 +1,7 @@
 // @ts-check
 // What agents work on: the latest session of each, as far as it is recorded. Agents themselves do not say it.
 
-import { redraw } from "../ui/render.js";
+import { redraw } from "../ui/templates.js";
 import { get } from "./api.js";
 
 const RECENT = 10 * 60 * 1000; // milliseconds: a session without a turn for longer is not being worked on

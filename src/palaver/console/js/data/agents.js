@@ -1,7 +1,7 @@
 // @ts-check
 // The agents of this workspace. They are loaded once, and again when one connects or disconnects.
 
-import { redraw } from "../ui/render.js";
+import { redraw } from "../ui/templates.js";
 import { get } from "./api.js";
 import { on } from "./events.js";
 import { soon } from "./soon.js";

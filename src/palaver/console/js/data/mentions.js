@@ -1,8 +1,7 @@
 // @ts-check
 // Messages that mention the user. They are loaded once, and again when a message may be another one.
 
-import { redraw } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { redraw, t } from "../ui/templates.js";
 import { agentsByName } from "./agents.js";
 import { get, withQuery } from "./api.js";
 import { on } from "./events.js";

@@ -1,7 +1,7 @@
 // @ts-check
 // Read marks: the number of the last message read in each thread. The server keeps them, so all devices of a person agree.
 
-import { redraw } from "../ui/render.js";
+import { redraw } from "../ui/templates.js";
 import { put, url } from "./api.js";
 import { on } from "./events.js";
 import { personalKey } from "./session.js";

@@ -2,7 +2,7 @@
 // Saved searches. The server keeps them for each person. A change is applied to the list from its own answer, so that a
 // list that was requested before the change, or that fails to load after it, does not undo it.
 
-import { redraw } from "../ui/render.js";
+import { redraw } from "../ui/templates.js";
 import { get, post, put, remove, url } from "./api.js";
 
 export const savedSearches = { list: /** @type {any[]} */ ([]), isLoaded: false };

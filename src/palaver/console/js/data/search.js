@@ -4,11 +4,11 @@
 import { linkToDocument, linkToThread } from "../route.js";
 import { plainTitle } from "../ui/format.js";
 import { highlightSnippet, showMarkedSnippet } from "../ui/highlight.js";
-import { nextDraw, redraw } from "../ui/render.js";
+import { nextDraw, redraw } from "../ui/templates.js";
 import { displayNameOf } from "./agents.js";
 import { get, post, withQuery } from "./api.js";
 import { hasOperators, withoutOperators, writeOperator } from "./operators.js";
-import { SOURCES, sourceNames } from "./sources.js";
+import { sourceNames, SOURCES } from "./sources.js";
 
 const PAGE = 30;
 const COUNTS_PAUSE = 250; // milliseconds after the results before they are counted

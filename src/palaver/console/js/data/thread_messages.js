@@ -2,12 +2,11 @@
 // The messages of one open thread: the newest ones, or those around one message. More are loaded while the reader scrolls,
 // and distant ones are dropped, so a thread can have any length.
 
-import { notify } from "../ui/notices.js";
-import { nextFrame, redraw } from "../ui/render.js";
-import { RequestError, get, url, withQuery } from "./api.js";
+import { notify } from "../ui/dialog.js";
+import { nextFrame, redraw, t } from "../ui/templates.js";
+import { get, RequestError, url, withQuery } from "./api.js";
 import { EventReplay, on } from "./events.js";
 import { readMarks } from "./read_marks.js";
-import { t } from "../ui/texts.js";
 
 const FIRST_PAGE = 24; // fills a window; preload.js requests the same number
 const PAGE = 60;

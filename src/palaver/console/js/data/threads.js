@@ -1,7 +1,7 @@
 // @ts-check
 // The threads of this workspace: a list that is loaded once and then kept up to date by events.
 
-import { redraw } from "../ui/render.js";
+import { redraw } from "../ui/templates.js";
 import { get, post, put, remove, url, withQuery } from "./api.js";
 import { EventReplay, on } from "./events.js";
 import { readMarks } from "./read_marks.js";

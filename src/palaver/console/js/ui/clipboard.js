@@ -1,8 +1,8 @@
 // @ts-check
 // Copying to the clipboard.
 
-import { notify } from "./notices.js";
-import { t } from "./texts.js";
+import { notify } from "./dialog.js";
+import { t } from "./templates.js";
 
 // Returns whether the text was copied. Over plain HTTP browsers have no navigator.clipboard; there the text is selected
 // in a hidden field and copied from it.

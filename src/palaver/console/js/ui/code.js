@@ -4,7 +4,7 @@
 
 import { assetUrl } from "../assets.js";
 import { copyText } from "./clipboard.js";
-import { t } from "./texts.js";
+import { t } from "./templates.js";
 
 const MAX_COLOURED = 50_000; // characters
 

@@ -1,10 +1,44 @@
 // @ts-check
-// Dialogs: one at a time. When it closes, the focus returns to the element that opened it.
+// What is shown over a view: dialogs, and notices at the bottom of the window that disappear after a few seconds.
 
-import { icon } from "./icons.js";
-import { notify, notifyError } from "./notices.js";
-import { html, nextDraw, nothing, redraw, ref } from "./render.js";
-import { t } from "./texts.js";
+import { icon } from "./elements.js";
+import { html, nextDraw, nothing, redraw, ref, t } from "./templates.js";
+
+// Notices
+
+const notices = [];
+
+// `action` is a button in the notice, for example to undo what was done.
+/** @type {(text: string, options?: {isError?: boolean, action?: {text: string, run: () => unknown}}) => void} */
+export function notify(text, { isError = false, action } = {}) {
+  const notice = { text: t(text), isError, action };
+  notices.push(notice);
+  setTimeout(() => closeNotice(notice), action ? 12_000 : isError ? 8000 : 3500);
+  redraw();
+}
+
+function closeNotice(notice) {
+  if (notices.includes(notice)) notices.splice(notices.indexOf(notice), 1);
+  redraw();
+}
+
+// Show an error, unless the request was aborted on purpose.
+export const notifyError = (error) => {
+  if (error.name !== "AbortError") notify(error.message, { isError: true });
+};
+
+export const noticesTemplate = () => html`<div class="notices" role="status" aria-live="polite">
+  ${notices.map(
+    (notice) =>
+      html`<p class=${notice.isError ? "bad" : ""}>${notice.text}${
+        notice.action
+          ? html` <button type="button" @click=${() => (closeNotice(notice), notice.action.run())}>${notice.action.text}</button>`
+          : nothing
+      }</p>`,
+  )}
+</div>`;
+
+// Dialogs: one at a time. When it closes, the focus returns to the element that opened it.
 
 /** @type {{title: string, content: () => unknown, className: string, opener: HTMLElement | null, isChanged: boolean} | null} */
 let dialog = null;

@@ -2,7 +2,7 @@
 // Loads the emoji panel and the shortcodes when they are first needed.
 
 import { assetUrl } from "../assets.js";
-import { notifyError } from "./notices.js";
+import { notifyError } from "./dialog.js";
 
 /** @type {Promise<any> | null} */
 let loading = null;

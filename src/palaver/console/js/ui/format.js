@@ -2,8 +2,7 @@
 // Formatting of dates, times, numbers, file sizes and plain text.
 
 import { settings } from "../data/settings.js";
-import { html } from "./render.js";
-import { t } from "./texts.js";
+import { html, t } from "./templates.js";
 
 // The locale of times and numbers: the browser's, or one of the chosen language.
 function locale() {

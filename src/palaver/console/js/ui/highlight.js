@@ -2,7 +2,7 @@
 // Highlighting of matched words, in snippets and in open documents. The server finds the matches in snippets. In open
 // documents this file does.
 
-import { html } from "./render.js";
+import { html } from "./templates.js";
 
 const MAX_RANGES = 2000;
 

@@ -5,7 +5,7 @@
 import { Lexer } from "../../vendor/marked/marked.js";
 import { codeFigure } from "./code.js";
 import { PICTURE } from "./pictures.js";
-import { t } from "./texts.js";
+import { t } from "./templates.js";
 
 const MAX_LENGTH = 200_000; // characters
 

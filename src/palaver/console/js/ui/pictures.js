@@ -2,7 +2,7 @@
 // A click on a picture (a.picture) opens it large, in the console. With a modifier key it opens in a new tab, as links do.
 
 import { assetUrl } from "../assets.js";
-import { notifyError } from "./notices.js";
+import { notifyError } from "./dialog.js";
 
 document.addEventListener("click", (event) => {
   const { target, ctrlKey, metaKey, shiftKey, altKey } = event;

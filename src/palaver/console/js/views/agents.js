@@ -6,12 +6,10 @@ import { loadWork } from "../data/agent_work.js";
 import { can, me } from "../data/session.js";
 import { link, parseRoute } from "../route.js";
 import { copyAndNotify } from "../ui/clipboard.js";
-import { avatar, choice, emptyState, iconButton, loading, tagList } from "../ui/elements.js";
-import { icon } from "../ui/icons.js";
-import { notifyError } from "../ui/notices.js";
-import { html, nothing, redraw, repeat } from "../ui/render.js";
+import { avatar, choice, emptyState, icon, iconButton, loading, tagList } from "../ui/elements.js";
+import { notifyError } from "../ui/dialog.js";
+import { html, nothing, redraw, repeat, t } from "../ui/templates.js";
 import { focusSearchBar } from "./search_bar.js";
-import { t } from "../ui/texts.js";
 import { activityOf } from "./agents/activity.js";
 
 const REFRESH_INTERVAL = 5000; // milliseconds; an agent's activity changes without an event

@@ -5,8 +5,7 @@ import { assetUrl } from "../assets.js";
 import { post } from "../data/api.js";
 import { me } from "../data/session.js";
 import { errorState, loading } from "../ui/elements.js";
-import { html, redraw } from "../ui/render.js";
-import { rich, t } from "../ui/texts.js";
+import { html, redraw, rich, t } from "../ui/templates.js";
 import { logOut } from "./login.js";
 
 const SCOPES = {

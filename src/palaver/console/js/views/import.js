@@ -6,11 +6,9 @@ import { startedImport } from "../data/drafts.js";
 import { can } from "../data/session.js";
 import { SOURCES, sourcesWith } from "../data/sources.js";
 import { link } from "../route.js";
-import { avatar, errorState } from "../ui/elements.js";
+import { avatar, errorState, icon } from "../ui/elements.js";
 import { fileSize, formatNumber, plural } from "../ui/format.js";
-import { icon } from "../ui/icons.js";
-import { html, nothing, redraw } from "../ui/render.js";
-import { rich, t } from "../ui/texts.js";
+import { html, nothing, redraw, rich, t } from "../ui/templates.js";
 
 const MAX_FILES = 1000;
 const SHOWN_NAMES = 6;

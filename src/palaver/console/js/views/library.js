@@ -5,14 +5,12 @@
 import { get, post, withQuery } from "../data/api.js";
 import { documentDrafts, documentKey } from "../data/drafts.js";
 import { can } from "../data/session.js";
-import { LIBRARY_PAGE, SOURCES, findSource, sourceNames } from "../data/sources.js";
+import { findSource, LIBRARY_PAGE, sourceNames, SOURCES } from "../data/sources.js";
 import { goTo, link, linkToDocument } from "../route.js";
-import { avatar, emptyState, errorState, loading } from "../ui/elements.js";
+import { avatar, emptyState, errorState, icon, loading } from "../ui/elements.js";
 import { formatNumber, plainText, shortTime } from "../ui/format.js";
-import { icon } from "../ui/icons.js";
-import { notifyError } from "../ui/notices.js";
-import { html, nothing, redraw, repeat } from "../ui/render.js";
-import { rich, t } from "../ui/texts.js";
+import { notifyError } from "../ui/dialog.js";
+import { html, nothing, redraw, repeat, rich, t } from "../ui/templates.js";
 import { filterBar, isFiltered, linkToLibrary, readFilters, showTyped } from "./library/filters.js";
 
 const FIRST = ["notes", "prompts"]; // the tabs before the others

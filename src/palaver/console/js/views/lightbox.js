@@ -2,9 +2,8 @@
 // A picture in full size, over the page. Arrow keys show the other pictures of the same message.
 
 import { closeDialog, openDialog } from "../ui/dialog.js";
-import { icon } from "../ui/icons.js";
-import { html, nothing, redraw } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { icon } from "../ui/elements.js";
+import { html, nothing, redraw, t } from "../ui/templates.js";
 
 export function openLightbox(images, start) {
   let current = Math.max(0, start);

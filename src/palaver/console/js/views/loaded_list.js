@@ -4,8 +4,7 @@
 import { get, remove } from "../data/api.js";
 import { confirmDialog } from "../ui/dialog.js";
 import { errorState, loading } from "../ui/elements.js";
-import { html, redraw, repeat } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { html, redraw, repeat, t } from "../ui/templates.js";
 
 export class LoadedList {
   /** @type {any[] | null} */

@@ -4,9 +4,8 @@
 import { assetUrl } from "../assets.js";
 import { post, remove } from "../data/api.js";
 import { stopListening } from "../data/events.js";
-import { notifyError } from "../ui/notices.js";
-import { html, nothing, redraw } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { notifyError } from "../ui/dialog.js";
+import { html, nothing, redraw, t } from "../ui/templates.js";
 
 let errorText = null;
 let isSending = false;

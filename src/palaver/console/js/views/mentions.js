@@ -5,11 +5,9 @@ import { findAgent } from "../data/agents.js";
 import { loadMentions, mentions, unreadMentions } from "../data/mentions.js";
 import { me } from "../data/session.js";
 import { linkToThread } from "../route.js";
-import { avatar, emptyState, errorState, loading } from "../ui/elements.js";
+import { avatar, emptyState, errorState, icon, loading } from "../ui/elements.js";
 import { plainText, plural, timeElement } from "../ui/format.js";
-import { icon } from "../ui/icons.js";
-import { html, nothing } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { html, nothing, t } from "../ui/templates.js";
 
 export const mentionsView = {
   title: () => t("Mentions"),

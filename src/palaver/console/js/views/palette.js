@@ -8,9 +8,8 @@ import { lastActivity, threads, unreadCount } from "../data/threads.js";
 import { goTo, link, linkToDocument, linkToThread } from "../route.js";
 import { closeDialog, openDialog } from "../ui/dialog.js";
 import { projectName } from "../ui/format.js";
-import { icon } from "../ui/icons.js";
-import { html, nextDraw, nothing, redraw } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { icon } from "../ui/elements.js";
+import { html, nextDraw, nothing, redraw, t } from "../ui/templates.js";
 
 const MAX_SHOWN = 50;
 const MAX_OF_A_KIND = 6;

@@ -1,22 +1,18 @@
 // @ts-check
 // The reader: an open document of any source, at #/open/{source}/{id}. `loc` in the address names the place in it.
 
-import { RequestError, get, remove, url, withQuery } from "../data/api.js";
+import { get, remove, RequestError, url, withQuery } from "../data/api.js";
 import { can } from "../data/session.js";
-import { SOURCES, findSource } from "../data/sources.js";
+import { findSource, SOURCES } from "../data/sources.js";
 import { goBack, goTo, link, linkToDocument, parseRoute } from "../route.js";
 import { copyAndNotify } from "../ui/clipboard.js";
-import { confirmDialog } from "../ui/dialog.js";
-import { errorState, loading } from "../ui/elements.js";
+import { confirmDialog, notify, notifyError } from "../ui/dialog.js";
+import { errorState, icon, loading, menu } from "../ui/elements.js";
 import { formatTimestamp, timeElement } from "../ui/format.js";
 import { clearHighlight, highlightElement } from "../ui/highlight.js";
-import { icon } from "../ui/icons.js";
-import { menu } from "../ui/menu.js";
-import { notify, notifyError } from "../ui/notices.js";
-import { html, nextDraw, nothing, redraw, ref } from "../ui/render.js";
+import { html, nextDraw, nothing, redraw, ref, rich, t } from "../ui/templates.js";
 import { editor, removeUntouched, resumeDraft } from "./reader_editor.js";
 import { READER_SOURCES } from "./reader_sources.js";
-import { rich, t } from "../ui/texts.js";
 
 /** @type {import("./reader_sources.js").OpenDocument | null} */
 let open = null;

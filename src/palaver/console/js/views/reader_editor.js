@@ -6,9 +6,8 @@ import { documentDrafts, documentKey } from "../data/drafts.js";
 import { SOURCES } from "../data/sources.js";
 import { goTo, link, linkToDocument } from "../route.js";
 import { timeAgo } from "../ui/format.js";
-import { notify, notifyError } from "../ui/notices.js";
-import { html, nothing, redraw } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { notify, notifyError } from "../ui/dialog.js";
+import { html, nothing, redraw, t } from "../ui/templates.js";
 
 const splitList = (text) =>
   text

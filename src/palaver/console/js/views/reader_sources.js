@@ -7,9 +7,8 @@ import { goTo, link, linkToThread } from "../route.js";
 import { avatar, emptyState, loading, tagList } from "../ui/elements.js";
 import { clockTime, dayKey, dayName, formatTimestamp, momentOf, plainText, plural, timeElement } from "../ui/format.js";
 import { checkLink, renderMarkdown } from "../ui/markdown.js";
-import { notifyError } from "../ui/notices.js";
-import { html, nothing, redraw, repeat } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { notifyError } from "../ui/dialog.js";
+import { html, nothing, redraw, repeat, t } from "../ui/templates.js";
 
 const PAGE = 80;
 const EXPORT_PAGE = 100;

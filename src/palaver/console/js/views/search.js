@@ -8,17 +8,15 @@ import { SOURCES } from "../data/sources.js";
 import { threads } from "../data/threads.js";
 import { link, parseRoute } from "../route.js";
 import { openDialog } from "../ui/dialog.js";
-import { avatar, emptyState, errorState, iconButton, loading } from "../ui/elements.js";
+import { avatar, emptyState, errorState, icon, iconButton, loading } from "../ui/elements.js";
 import { formatNumber, plural, projectName, timeElement } from "../ui/format.js";
 import { stem } from "../ui/highlight.js";
-import { icon } from "../ui/icons.js";
-import { html, nothing } from "../ui/render.js";
+import { html, nothing, rich, t } from "../ui/templates.js";
 import { monthChoice, sourceChoice } from "./search/counts.js";
 import { showEvidence } from "./search/evidence.js";
 import { hasPreview, leavePreview, previewTemplate, updatePreview } from "./search/preview.js";
 import { enterSaved, savedList, savePresent } from "./search/saved.js";
 import { goToSearch, openSelectedResult, parseSearch, selectResult, withoutUnfinished } from "./search_bar.js";
-import { rich, t } from "../ui/texts.js";
 
 const TYPING_PAUSE = 120; // milliseconds without a key before a request is sent
 const ROLES = ["", "user", "assistant", "tool", "system"];

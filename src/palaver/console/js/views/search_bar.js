@@ -6,10 +6,8 @@ import { begunOperators, unfinishedOperator, writeOperator } from "../data/opera
 import { search } from "../data/search.js";
 import { threads } from "../data/threads.js";
 import { goBack, goTo, link, parseRoute } from "../route.js";
-import { iconButton } from "../ui/elements.js";
-import { icon } from "../ui/icons.js";
-import { html, nextDraw, nothing, redraw } from "../ui/render.js";
-import { t } from "../ui/texts.js";
+import { icon, iconButton } from "../ui/elements.js";
+import { html, nextDraw, nothing, redraw, t } from "../ui/templates.js";
 
 const PARAMETERS = ["q", "thread", "source", "project", "author", "role", "since", "until", "sort"];
 

@@ -6,9 +6,8 @@ import { settings } from "../data/settings.js";
 import { theme } from "../data/storage.js";
 import { choice } from "../ui/elements.js";
 import { clockTime } from "../ui/format.js";
-import { notify } from "../ui/notices.js";
-import { html, nothing, redraw } from "../ui/render.js";
-import { LANGUAGES, t } from "../ui/texts.js";
+import { notify } from "../ui/dialog.js";
+import { html, LANGUAGES, nothing, redraw, t } from "../ui/templates.js";
 
 export const settingsView = {
   title: () => t("Settings"),

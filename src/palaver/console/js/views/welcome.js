@@ -5,10 +5,8 @@ import { agents, displayName } from "../data/agents.js";
 import { can, me } from "../data/session.js";
 import { threads } from "../data/threads.js";
 import { copyAndNotify } from "../ui/clipboard.js";
-import { iconButton } from "../ui/elements.js";
-import { icon } from "../ui/icons.js";
-import { html, nothing } from "../ui/render.js";
-import { rich, t } from "../ui/texts.js";
+import { icon, iconButton } from "../ui/elements.js";
+import { html, nothing, rich, t } from "../ui/templates.js";
 
 const DEFAULT_PORT = "39765";
 

@@ -2,9 +2,8 @@
 // Administration: the people and agents with a token, the workspaces, and the ways to applications and the audit log.
 
 import { me } from "../../data/session.js";
-import { icon } from "../../ui/icons.js";
-import { html, nothing } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { icon } from "../../ui/elements.js";
+import { html, nothing, t } from "../../ui/templates.js";
 import { loadTokens, tokensSection } from "./tokens.js";
 
 export const administrationView = {

@@ -2,12 +2,10 @@
 // Connected applications: programs that people let in with OAuth. Admins see those of everybody.
 
 import { can, me } from "../../data/session.js";
-import { emptyState } from "../../ui/elements.js";
+import { emptyState, icon } from "../../ui/elements.js";
 import { shortTime, timeAgo } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { LoadedList, accessTable } from "../loaded_list.js";
-import { html } from "../../ui/render.js";
-import { rich, t } from "../../ui/texts.js";
+import { accessTable, LoadedList } from "../loaded_list.js";
+import { html, rich, t } from "../../ui/templates.js";
 
 const applications = new LoadedList("/api/applications");
 

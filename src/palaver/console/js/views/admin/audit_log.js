@@ -4,11 +4,9 @@
 import { get, withQuery } from "../../data/api.js";
 import { can } from "../../data/session.js";
 import { goTo, link, linkToThread } from "../../route.js";
-import { avatar, choice, emptyState, errorState, loading } from "../../ui/elements.js";
+import { avatar, choice, emptyState, errorState, icon, loading } from "../../ui/elements.js";
 import { formatNumber, timeElement } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { html, nothing, redraw } from "../../ui/render.js";
-import { rich, t } from "../../ui/texts.js";
+import { html, nothing, redraw, rich, t } from "../../ui/templates.js";
 
 const KINDS = [
   ["", "Everything"],

@@ -4,14 +4,11 @@
 import { post } from "../../data/api.js";
 import { me } from "../../data/session.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
-import { closeDialog, openDialog } from "../../ui/dialog.js";
-import { iconButton, tagList } from "../../ui/elements.js";
+import { closeDialog, notifyError, openDialog } from "../../ui/dialog.js";
+import { icon, iconButton, tagList } from "../../ui/elements.js";
 import { shortTime, timeAgo } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { LoadedList, accessTable } from "../loaded_list.js";
-import { notifyError } from "../../ui/notices.js";
-import { html, redraw } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { accessTable, LoadedList } from "../loaded_list.js";
+import { html, redraw, t } from "../../ui/templates.js";
 
 const SCOPES = ["read", "write", "admin"];
 

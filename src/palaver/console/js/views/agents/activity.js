@@ -5,8 +5,7 @@ import { workOf } from "../../data/agent_work.js";
 import { threads } from "../../data/threads.js";
 import { linkToDocument, linkToThread } from "../../route.js";
 import { timeAgo, timeSince } from "../../ui/format.js";
-import { html } from "../../ui/render.js";
-import { rich, t } from "../../ui/texts.js";
+import { html, rich, t } from "../../ui/templates.js";
 
 const ACTIVITIES = {
   msg_post: "posted a message",

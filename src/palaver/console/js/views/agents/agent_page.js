@@ -7,14 +7,10 @@ import { can } from "../../data/session.js";
 import { SOURCES } from "../../data/sources.js";
 import { threads } from "../../data/threads.js";
 import { goTo, link, linkToDocument, linkToThread } from "../../route.js";
-import { closeDialog, openDialog } from "../../ui/dialog.js";
-import { avatar, emptyState, errorState, loading, tagList } from "../../ui/elements.js";
+import { closeDialog, notify, notifyError, openDialog } from "../../ui/dialog.js";
+import { avatar, emptyState, errorState, icon, loading, menu, tagList } from "../../ui/elements.js";
 import { formatNumber, shortTime, timeAgo, timeElement } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { menu } from "../../ui/menu.js";
-import { notify, notifyError } from "../../ui/notices.js";
-import { html, nothing, redraw } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { html, nothing, redraw, t } from "../../ui/templates.js";
 import { activityOf } from "./activity.js";
 
 const SHOWN = 8; // threads and sessions

@@ -4,8 +4,7 @@
 import { groups } from "../../../vendor/emojibase/emoji.js";
 import { personalKey } from "../../data/session.js";
 import { storage } from "../../data/storage.js";
-import { html, nothing, render } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { html, nothing, render, t } from "../../ui/templates.js";
 
 const GROUPS = ["Recent", "Smileys", "People", "Nature", "Food", "Travel", "Activities", "Objects", "Symbols", "Flags"];
 const COLUMNS = 8;

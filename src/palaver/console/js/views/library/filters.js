@@ -4,9 +4,8 @@
 import { SOURCES } from "../../data/sources.js";
 import { goTo, link } from "../../route.js";
 import { formatNumber, plural, projectName } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { html, nothing } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { icon } from "../../ui/elements.js";
+import { html, nothing, t } from "../../ui/templates.js";
 
 const TYPING_DELAY = 150; // milliseconds after a key before the list is filtered
 const SORTS = { changed: "Last changed", created: "Newest", title: "Title" };

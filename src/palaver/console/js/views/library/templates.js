@@ -3,12 +3,10 @@
 
 import { post, put, url } from "../../data/api.js";
 import { can } from "../../data/session.js";
-import { closeDialog, openDialog } from "../../ui/dialog.js";
-import { icon } from "../../ui/icons.js";
+import { closeDialog, notify, notifyError, openDialog } from "../../ui/dialog.js";
+import { icon } from "../../ui/elements.js";
 import { LoadedList } from "../loaded_list.js";
-import { notify, notifyError } from "../../ui/notices.js";
-import { html, nothing, repeat } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { html, nothing, repeat, t } from "../../ui/templates.js";
 import { newThreadFrom } from "../thread/thread_dialogs.js";
 
 export const ABOUT = "Rules that a new thread starts with. Agents read them when they join.";

@@ -3,8 +3,8 @@
 
 import { post, remove } from "../../data/api.js";
 import { SOURCES } from "../../data/sources.js";
-import { notify, notifyError } from "../../ui/notices.js";
-import { t } from "../../ui/texts.js";
+import { notify, notifyError } from "../../ui/dialog.js";
+import { t } from "../../ui/templates.js";
 
 const pathOf = (source, id) => `${SOURCES[source].path}/${encodeURIComponent(id)}`;
 

@@ -3,9 +3,8 @@
 
 import { post } from "../../data/api.js";
 import { goTo, linkToDocument } from "../../route.js";
-import { promptDialog } from "../../ui/dialog.js";
-import { notify } from "../../ui/notices.js";
-import { t } from "../../ui/texts.js";
+import { notify, promptDialog } from "../../ui/dialog.js";
+import { t } from "../../ui/templates.js";
 
 export const addFromAddress = () =>
   promptDialog(

@@ -2,9 +2,8 @@
 // The heat map of a year: one square for each day, one column for each week. A click on a day lists what was said.
 
 import { formatNumber, shortDay, shortMonth, shortWeekday } from "../../ui/format.js";
-import { html, nothing, ref, svg } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
-import { LEVELS, daysFrom, level, linkToDay } from "./days.js";
+import { html, nothing, ref, svg, t } from "../../ui/templates.js";
+import { daysFrom, level, LEVELS, linkToDay } from "./days.js";
 
 const STEP = 15; // of a square and the gap after it
 const SIZE = 12;

@@ -2,8 +2,8 @@
 // Lanes: one row for each agent or project, with one mark for each day on which it was active.
 
 import { formatNumber, shortDay } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { html, nothing, svg } from "../../ui/render.js";
+import { icon } from "../../ui/elements.js";
+import { html, nothing, svg } from "../../ui/templates.js";
 import { level } from "./days.js";
 
 const WIDTH = 600; // the lane is stretched to the width of the page

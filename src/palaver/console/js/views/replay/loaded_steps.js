@@ -2,7 +2,7 @@
 // The steps of a session or an imported conversation. They are loaded in slices, where they are looked at.
 
 import { plainTitle } from "../../ui/format.js";
-import { redraw } from "../../ui/render.js";
+import { redraw } from "../../ui/templates.js";
 import { get, post, withQuery } from "../../data/api.js";
 
 export const SLICE = 20; // steps: drawing one is a short task

@@ -6,13 +6,11 @@ import { SLICE, Steps } from "./loaded_steps.js";
 import { settings } from "../../data/settings.js";
 import { linkToDocument } from "../../route.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
-import { emptyState } from "../../ui/elements.js";
+import { emptyState, icon } from "../../ui/elements.js";
 import { formatNumber, plural, projectName } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { notify, notifyError } from "../../ui/notices.js";
-import { guard, html, nextDraw, nothing, redraw, ref } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
-import { RUNNING_FOR, duration, stepTemplate } from "./step.js";
+import { notify, notifyError } from "../../ui/dialog.js";
+import { guard, html, nextDraw, nothing, redraw, ref, t } from "../../ui/templates.js";
+import { duration, RUNNING_FOR, stepTemplate } from "./step.js";
 
 export { Steps };
 

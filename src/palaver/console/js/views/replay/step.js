@@ -3,10 +3,9 @@
 
 import { codeElement, copyButton, diffElement, languageOfPath } from "../../ui/code.js";
 import { formatNumber, fullTime, plainText } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
+import { icon } from "../../ui/elements.js";
 import { renderMarkdown } from "../../ui/markdown.js";
-import { html, nothing } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { html, nothing, t } from "../../ui/templates.js";
 
 const FOLDED_LINES = 24;
 const FOLDED_LENGTH = 2400; // characters

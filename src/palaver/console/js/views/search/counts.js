@@ -2,10 +2,9 @@
 // Counts by source and by month, as filters.
 
 import { search } from "../../data/search.js";
-import { SOURCES, sourceNames } from "../../data/sources.js";
+import { sourceNames, SOURCES } from "../../data/sources.js";
 import { formatNumber, monthName } from "../../ui/format.js";
-import { html, nothing } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { html, nothing, t } from "../../ui/templates.js";
 import { goToSearch } from "../search_bar.js";
 
 const MAX_MONTHS = 24;

@@ -2,16 +2,13 @@
 // The evidence for a question: the text that an agent gets for it from the tool knowledge_answer_context.
 
 import { get, withQuery } from "../../data/api.js";
-import { asPrefix, withoutOperators, wholeQuery } from "../../data/operators.js";
+import { asPrefix, wholeQuery, withoutOperators } from "../../data/operators.js";
 import { timeZone } from "../../data/search.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
-import { openDialog } from "../../ui/dialog.js";
-import { errorState, loading } from "../../ui/elements.js";
+import { notify, openDialog } from "../../ui/dialog.js";
+import { errorState, icon, loading } from "../../ui/elements.js";
 import { formatNumber, plural } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { notify } from "../../ui/notices.js";
-import { html, nothing, redraw } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { html, nothing, redraw, t } from "../../ui/templates.js";
 
 const BUDGETS = [500, 2000, 8000]; // tokens
 const CHARACTERS_PER_TOKEN = 4; // as the server counts

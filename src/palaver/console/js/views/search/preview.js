@@ -6,13 +6,11 @@ import { displayNameOf } from "../../data/agents.js";
 import { get, post, url, withQuery } from "../../data/api.js";
 import { search } from "../../data/search.js";
 import { SOURCES } from "../../data/sources.js";
-import { errorState, loading } from "../../ui/elements.js";
+import { errorState, icon, loading } from "../../ui/elements.js";
 import { timeElement } from "../../ui/format.js";
 import { clearHighlight, highlightElement } from "../../ui/highlight.js";
-import { icon } from "../../ui/icons.js";
 import { renderMarkdown } from "../../ui/markdown.js";
-import { html, nextDraw, nothing } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { html, nextDraw, nothing, t } from "../../ui/templates.js";
 
 const PAUSE = 60; // milliseconds a result stays selected before it is loaded
 const MAX_TOKENS = 900;

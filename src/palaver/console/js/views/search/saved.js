@@ -4,12 +4,9 @@
 import { wholeQuery } from "../../data/operators.js";
 import { loadSavedSearches, removeSearch, renameSearch, savedSearches, saveSearch } from "../../data/saved_searches.js";
 import { link } from "../../route.js";
-import { promptDialog } from "../../ui/dialog.js";
-import { iconButton } from "../../ui/elements.js";
-import { icon } from "../../ui/icons.js";
-import { notify, notifyError } from "../../ui/notices.js";
-import { html, nothing, repeat } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { notify, notifyError, promptDialog } from "../../ui/dialog.js";
+import { icon, iconButton } from "../../ui/elements.js";
+import { html, nothing, repeat, t } from "../../ui/templates.js";
 
 export function enterSaved() {
   if (!savedSearches.isLoaded) loadSavedSearches().catch(() => {}); // the search itself works without them

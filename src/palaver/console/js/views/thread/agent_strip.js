@@ -6,8 +6,7 @@ import { agents, displayName } from "../../data/agents.js";
 import { workOf } from "../../data/agent_work.js";
 import { avatar } from "../../ui/elements.js";
 import { projectName, timeAgo, timeSince } from "../../ui/format.js";
-import { html, nothing, repeat } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { html, nothing, repeat, t } from "../../ui/templates.js";
 
 const SILENT_AFTER = 10 * 60 * 1000; // milliseconds without activity
 const ORDER = ["listens", "works", "silent"];

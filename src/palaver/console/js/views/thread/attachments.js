@@ -2,9 +2,8 @@
 // Attached files: cards with name, type and size. A click downloads the file; the browser never shows it.
 
 import { fileSize } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { html, nothing } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { icon } from "../../ui/elements.js";
+import { html, nothing, t } from "../../ui/templates.js";
 
 const UPLOADED = /^\/uploads\/[\w.-]+$/;
 

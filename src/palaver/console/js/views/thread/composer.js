@@ -6,13 +6,11 @@ import { post, upload, url } from "../../data/api.js";
 import { drafts } from "../../data/drafts.js";
 import { findPerson, nameInText, people } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
-import { avatar, iconButton } from "../../ui/elements.js";
+import { avatar, icon, iconButton } from "../../ui/elements.js";
 import { plainText } from "../../ui/format.js";
-import { loadEmoji, loadedEmoji } from "../../ui/emoji.js";
-import { icon } from "../../ui/icons.js";
-import { notify, notifyError } from "../../ui/notices.js";
-import { html, liveValue, nextDraw, nothing, redraw } from "../../ui/render.js";
-import { rich, t } from "../../ui/texts.js";
+import { loadedEmoji, loadEmoji } from "../../ui/emoji.js";
+import { notify, notifyError } from "../../ui/dialog.js";
+import { html, liveValue, nextDraw, nothing, redraw, rich, t } from "../../ui/templates.js";
 import { fileCards } from "./attachments.js";
 
 // A draft. `key` is set when it was sent without an answer: the server accepts a key once, so sending it again is safe.

@@ -10,8 +10,8 @@ import { settings } from "../../data/settings.js";
 import { isHumanOnly, isMine } from "../../data/threads.js";
 import { linkToThread } from "../../route.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
-import { confirmDialog, openDialog } from "../../ui/dialog.js";
-import { avatar, errorState, iconButton, loading } from "../../ui/elements.js";
+import { confirmDialog, notifyError, openDialog } from "../../ui/dialog.js";
+import { avatar, errorState, icon, iconButton, loading, menu } from "../../ui/elements.js";
 import {
   bareClockTime,
   clockTime,
@@ -23,14 +23,10 @@ import {
   plainText,
   timeElement,
 } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
 import { renderMarkdown } from "../../ui/markdown.js";
-import { menu } from "../../ui/menu.js";
-import { notifyError } from "../../ui/notices.js";
-import { guard, html, nothing, redraw } from "../../ui/render.js";
+import { guard, html, nothing, redraw, t } from "../../ui/templates.js";
 import { attachedFiles, fileCards } from "./attachments.js";
 import { reactionPicker, reactionPills } from "./reactions.js";
-import { t } from "../../ui/texts.js";
 
 const GROUP_TIME = 5 * 60 * 1000; // messages of one author within this time have one header
 const FOLD_LENGTH = 6000; // characters

@@ -5,10 +5,9 @@ import { post, remove, url, withQuery } from "../../data/api.js";
 import { can, me, myReactorId } from "../../data/session.js";
 import { addReaction, removeReaction } from "../../data/thread_messages.js";
 import { loadEmoji } from "../../ui/emoji.js";
-import { icon } from "../../ui/icons.js";
-import { notifyError } from "../../ui/notices.js";
-import { html, nothing, redraw, repeat } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { icon } from "../../ui/elements.js";
+import { notifyError } from "../../ui/dialog.js";
+import { html, nothing, redraw, repeat, t } from "../../ui/templates.js";
 
 const LABELS = ["👍", "👎", "agree", "disagree", "important", "done", "flag", "🎉", "❤️", "👀"];
 

@@ -9,15 +9,13 @@ import { readMarks } from "../../data/read_marks.js";
 import { can } from "../../data/session.js";
 import { soon } from "../../data/soon.js";
 import { ThreadMessages } from "../../data/thread_messages.js";
-import { STATUSES, loadThreads, setArchived, threads, updateThread } from "../../data/threads.js";
+import { loadThreads, setArchived, STATUSES, threads, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
-import { avatar, errorState, iconButton, loading } from "../../ui/elements.js";
+import { avatar, errorState, icon, iconButton, loading, menu } from "../../ui/elements.js";
 import { plural } from "../../ui/format.js";
 import { clearHighlight, highlightElement } from "../../ui/highlight.js";
-import { icon } from "../../ui/icons.js";
-import { menu } from "../../ui/menu.js";
-import { notify, notifyError } from "../../ui/notices.js";
-import { html, nextDraw, nextFrame, nothing, redraw, ref, repeat } from "../../ui/render.js";
+import { notify, notifyError } from "../../ui/dialog.js";
+import { html, nextDraw, nextFrame, nothing, redraw, ref, repeat, t } from "../../ui/templates.js";
 import { agentStrip } from "./agent_strip.js";
 import { Composer, fitHeight } from "./composer.js";
 import { messageTemplates, pendingMessage, startEditing, updateActiveMessage } from "./message.js";
@@ -26,7 +24,6 @@ import { hideWelcome, isWelcomeShown, welcome } from "../welcome.js";
 import { confirmDeleteThread, editRules, renameThread, showThreadDetails } from "./thread_dialogs.js";
 import { threadList } from "./thread_list.js";
 import { whatsNew } from "./whats_new.js";
-import { t } from "../../ui/texts.js";
 
 const LOAD_MORE_DISTANCE = 700; // pixels from an end of the list
 const AT_END_DISTANCE = 80; // pixels that still count as the end

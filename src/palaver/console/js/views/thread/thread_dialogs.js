@@ -6,11 +6,9 @@ import { newTopic } from "../../data/drafts.js";
 import { can } from "../../data/session.js";
 import { createThread, deleteThread, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
-import { closeDialog, confirmDialog, openDialog, promptDialog } from "../../ui/dialog.js";
+import { closeDialog, confirmDialog, notifyError, openDialog, promptDialog } from "../../ui/dialog.js";
 import { formatNumber, plural, shortTime } from "../../ui/format.js";
-import { notifyError } from "../../ui/notices.js";
-import { html, nothing, redraw } from "../../ui/render.js";
-import { t } from "../../ui/texts.js";
+import { html, nothing, redraw, t } from "../../ui/templates.js";
 
 // A new thread, with a template and rules for those who open that part of the dialog.
 export function newThreadFrom(template = "") {

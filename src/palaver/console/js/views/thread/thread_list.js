@@ -16,14 +16,12 @@ import {
   unreadThreadCount,
 } from "../../data/threads.js";
 import { linkToThread } from "../../route.js";
-import { avatar, choice, emptyState, errorState, iconButton, loading } from "../../ui/elements.js";
+import { avatar, choice, emptyState, errorState, icon, iconButton, loading } from "../../ui/elements.js";
 import { formatNumber, plainText, shortTime } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { notifyError } from "../../ui/notices.js";
-import { guard, html, nothing, redraw, repeat } from "../../ui/render.js";
+import { notifyError } from "../../ui/dialog.js";
+import { guard, html, nothing, redraw, repeat, t } from "../../ui/templates.js";
 import { isWelcomeShown, welcome } from "../welcome.js";
 import { newThread } from "./thread_dialogs.js";
-import { t } from "../../ui/texts.js";
 
 const narrow = matchMedia("(max-width: 700px)");
 narrow.addEventListener("change", redraw);

@@ -5,11 +5,9 @@ import { agents, displayName } from "../../data/agents.js";
 import { unreadMentions } from "../../data/mentions.js";
 import { filteredThreads, lastActivity, threads, unreadCount } from "../../data/threads.js";
 import { linkToThread } from "../../route.js";
-import { avatar, emptyState } from "../../ui/elements.js";
+import { avatar, emptyState, icon } from "../../ui/elements.js";
 import { formatNumber, plainText, shortTime } from "../../ui/format.js";
-import { icon } from "../../ui/icons.js";
-import { html, nothing } from "../../ui/render.js";
-import { rich, t } from "../../ui/texts.js";
+import { html, nothing, rich, t } from "../../ui/templates.js";
 import { activityOf } from "../agents/activity.js";
 
 const MAX_SHOWN = 8; // in each part
