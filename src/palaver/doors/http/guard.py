@@ -11,7 +11,6 @@ import ipaddress
 import logging
 import re
 import time
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -74,6 +73,7 @@ class Guard:
             return
         # Some HTTP parsers keep white space after header values.
         scope["headers"] = [(name, value.strip()) for name, value in scope["headers"]]
+        response = _Response(scope, send, self._app.settings)
         try:
             await self._check(scope)
         except PalaverError as problem:
@@ -83,11 +83,9 @@ class Guard:
                 what = f"{scope.get('method', 'WEBSOCKET')} {path_for_logs(scope['path'])[:60]}"
                 with contextlib.suppress(PalaverError):  # the request is refused in any case
                     await self._app.trail.denied(who, what, facts={"status": problem.status})
-            sending = _Response(send, scope["path"], self._challenge(scope)).send
-            await refuse(problem, self._app.settings.max_body, scope, receive, sending)
+            await refuse(problem, self._app.settings.max_body, scope, receive, response.send)
             return
         requester: Requester | None = scope.get("palaver.requester")
-        response = _Response(send, scope["path"], self._challenge(scope))
         began = time.perf_counter()
         try:
             if requester is None or requester.token_id is None:
@@ -96,7 +94,7 @@ class Guard:
             with self._app.access.present.track(*requester.keys):
                 await self._inner(scope, receive, response.send)
         except LoginEnded:
-            await response.end(scope, receive)
+            await response.end(receive)
         finally:
             _count(scope, requester, response.status, time.perf_counter() - began)
 
@@ -128,18 +126,6 @@ class Guard:
         except PalaverError:
             if path != "/":  # the page loads and shows the problem
                 raise
-
-    def _challenge(self, scope: Scope) -> Callable[[], bytes] | None:
-        """Makes the WWW-Authenticate header that leads clients to OAuth."""
-        if not self._app.settings.has_oauth or scope["type"] != "http":
-            return None
-
-        def challenge() -> bytes:
-            headers = Headers(scope=scope)
-            base = metadata.base_url(self._app.settings, scope["scheme"], headers)
-            return metadata.challenge(base, scope["path"], has_token="authorization" in headers).encode("latin-1")
-
-        return challenge
 
     def _serves(self, host: str) -> bool:
         name, _ = split_host(host) or ("", None)
@@ -181,8 +167,8 @@ def _count(scope: Scope, requester: Requester | None, status: int, seconds: floa
 class _Response:
     """Adds security headers and the way to OAuth, and knows how far a response got so that it can be ended early."""
 
-    def __init__(self, send: Send, path: str, challenge: Callable[[], bytes] | None = None) -> None:
-        self._send, self._path, self._challenge = send, path, challenge
+    def __init__(self, scope: Scope, send: Send, settings: Settings) -> None:
+        self._scope, self._send, self._settings = scope, send, settings
         self.status = 0
         self._began = self._is_complete = False
 
@@ -192,8 +178,8 @@ class _Response:
             self.status = message["status"]
             headers = message.setdefault("headers", [])
             names = {name for name, _ in headers}
-            extra = SECURITY_HEADERS if self._path.startswith("/console/") else PRIVATE_HEADERS
-            if self.status == 401 and self._challenge and b"www-authenticate" in names:
+            extra = SECURITY_HEADERS if self._scope["path"].startswith("/console/") else PRIVATE_HEADERS
+            if self.status == 401 and self._settings.has_oauth and b"www-authenticate" in names:
                 headers = [pair for pair in headers if pair[0] != b"www-authenticate"]
                 headers.append((b"www-authenticate", self._challenge()))
             message["headers"] = [*headers, *(header for header in extra if header[0] not in names)]
@@ -201,13 +187,19 @@ class _Response:
             self._is_complete = True
         await self._send(message)
 
-    async def end(self, scope: Scope, receive: Receive) -> None:
+    def _challenge(self) -> bytes:
+        """The WWW-Authenticate header that leads clients to OAuth."""
+        headers = Headers(scope=self._scope)
+        base = metadata.base_url(self._settings, self._scope["scheme"], headers)
+        return metadata.challenge(base, self._scope["path"], has_token="authorization" in headers).encode("latin-1")
+
+    async def end(self, receive: Receive) -> None:
         """The token or login ended: send an error if nothing was sent yet, else end the response."""
         problem = Unauthorized("The token or login is no longer valid: it was revoked, has expired or was logged out.")
-        if scope["type"] == "websocket":
+        if self._scope["type"] == "websocket":
             await self._send({"type": "websocket.close", "code": 4000 + problem.status, "reason": problem.code})
         elif not self._began:
-            await refuse(problem, 0, scope, receive, self._send)
+            await refuse(problem, 0, self._scope, receive, self._send)
         elif not self._is_complete:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 

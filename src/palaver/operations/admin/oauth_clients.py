@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from palaver import __version__
 from palaver.errors import PalaverError
 from palaver.model.admin.oauth import OAuthClient
 from palaver.settings import LOOPBACK
@@ -34,6 +33,8 @@ _failed: dict[str, float] = {}
 
 async def read_document(url: str, own_hosts: tuple[str, ...], caller: str) -> OAuthClient | None:
     """The client that the document at this address describes. None if there is no valid document."""
+    from palaver.operations.library import web_fetch  # a slow import
+
     if not is_document_address(url) or len(_running) >= MOST_AT_ONCE or _running.count(caller) >= MOST_OF_ONE_CALLER:
         return None
     if time.monotonic() - _failed.get(url, -PAUSE_SECONDS) < PAUSE_SECONDS:
@@ -41,7 +42,9 @@ async def read_document(url: str, own_hosts: tuple[str, ...], caller: str) -> OA
     _running.append(caller)
     try:
         async with asyncio.timeout(SECONDS):
-            client = client_of(url, await _download(url, frozenset(host.lower() for host in own_hosts)))
+            async with web_fetch.request(url, own_hosts, accept="application/json", seconds=SECONDS) as response:
+                is_there = response.status == 200
+                client = client_of(url, await web_fetch.read_body(response, LARGEST)) if is_there else None
     except (TimeoutError, PalaverError):
         client = None
     finally:
@@ -65,10 +68,10 @@ def is_document_address(url: str) -> bool:
         return False
 
 
-def client_of(url: str, raw: bytes | None) -> OAuthClient | None:
+def client_of(url: str, raw: bytes) -> OAuthClient | None:
     """The client that a document describes, if the document names its own address."""
     try:
-        given: Any = orjson.loads(raw or b"")
+        given: Any = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return None
     if not isinstance(given, dict) or given.get("client_id") != url or "client_secret" in given:
@@ -112,33 +115,3 @@ def fits_redirect_uri(registered: str, asked: str) -> bool:
     one, other = urlsplit(registered), urlsplit(asked)
     is_local = one.scheme == other.scheme == "http" and one.hostname in LOOPBACK and is_redirect_uri(asked)
     return is_local and (one.hostname, one.path or "/", one.query) == (other.hostname, other.path or "/", other.query)
-
-
-async def _download(url: str, own_hosts: frozenset[str]) -> bytes | None:
-    import httpcore2
-
-    from palaver.operations.library.web_fetch import public_only
-
-    backend = public_only(lambda host: host in own_hosts)
-    headers = [
-        ("User-Agent", f"palaver/{__version__}"),
-        ("Accept", "application/json"),
-        ("Accept-Encoding", "identity"),
-    ]
-    timeout = dict.fromkeys(("connect", "read", "write", "pool"), SECONDS)
-    context = httpcore2.default_ssl_context()
-    try:
-        async with (
-            httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend) as pool,
-            pool.stream("GET", url, headers=headers, extensions={"timeout": timeout}) as response,
-        ):
-            if response.status != 200:
-                return None
-            raw = bytearray()
-            async for piece in response.aiter_stream():
-                raw += piece
-                if len(raw) > LARGEST:
-                    return None
-            return bytes(raw)
-    except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
-        return None

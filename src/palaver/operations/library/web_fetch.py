@@ -10,14 +10,15 @@ import asyncio
 import io
 import ipaddress
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 from palaver import __version__
-from palaver.errors import Forbidden, Invalid, PalaverError, Refused, TooLarge, Unavailable
+from palaver.errors import Forbidden, Invalid, Refused, TooLarge, Unavailable
 from palaver.importers import Unreadable
 from palaver.importers.item import HEAD_BYTES, Item, native_id
 from palaver.model.answers import answer_of
@@ -99,7 +100,7 @@ async def fetch(settings: Settings, url: str) -> ImportedPiece:
         raise Forbidden(OFF)
     try:
         async with asyncio.timeout(SECONDS):
-            last, kind, raw = await _download(normalize(url), frozenset(host.lower() for host in settings.fetch_hosts))
+            last, kind, raw = await _download(normalize(url), settings.fetch_hosts)
     except TimeoutError:
         raise Unavailable(f"Fetching took longer than {SECONDS:.0f} seconds. Try again later.") from None
     return await asyncio.to_thread(_read, url, last, kind, raw)
@@ -148,40 +149,53 @@ def _file_name(url: str, kind: str) -> str:
 # Download
 
 
-async def _download(url: str, own_hosts: frozenset[str]) -> tuple[str, str, bytes]:
+async def _download(url: str, own_hosts: Iterable[str]) -> tuple[str, str, bytes]:
     """The URL after redirects, the media type, and the content."""
+    for _ in range(MOST_REDIRECTS + 1):
+        async with request(url, own_hosts, accept="*/*", seconds=10.0) as response:
+            decoded = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
+            found = {name.lower(): value for name, value in decoded}
+            if response.status in (301, 302, 303, 307, 308) and found.get("location"):
+                url = normalize(urljoin(url, found["location"]))
+                continue
+            if response.status != 200:
+                raise Refused(f"The server answered with status {response.status}.")
+            kind = found.get("content-type", "").partition(";")[0].strip().lower()
+            _file_name(url, kind)
+            if found.get("content-encoding", "identity").lower() not in ("identity", ""):
+                raise Refused("The server sent a compressed answer although none was requested.")
+            return url, kind, await read_body(response, LARGEST)
+    raise Refused(f"The address has more than {MOST_REDIRECTS} redirects.")
+
+
+@asynccontextmanager
+async def request(
+    url: str, own_hosts: Iterable[str], *, accept: str, seconds: float
+) -> AsyncIterator[httpcore2.Response]:
+    """The response of a public host, or of one of these own hosts. Its body is not read yet."""
     import httpcore2
 
-    context = httpcore2.default_ssl_context()
-    for _ in range(MOST_REDIRECTS + 1):
-        backend = public_only(lambda host: host in own_hosts)
-        headers = [("User-Agent", f"palaver/{__version__}"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
-        timeout = {"connect": 10.0, "read": 10.0, "write": 10.0, "pool": 10.0}
-        async with httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend) as pool:
-            try:
-                async with pool.stream("GET", url, headers=headers, extensions={"timeout": timeout}) as response:
-                    decoded = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
-                    found = {name.lower(): value for name, value in decoded}
-                    if response.status in (301, 302, 303, 307, 308) and found.get("location"):
-                        url = normalize(urljoin(url, found["location"]))
-                        continue
-                    if response.status != 200:
-                        raise Refused(f"The server answered with status {response.status}.")
-                    kind = found.get("content-type", "").partition(";")[0].strip().lower()
-                    _file_name(url, kind)
-                    if found.get("content-encoding", "identity").lower() not in ("identity", ""):
-                        raise Refused("The server sent a compressed answer although none was requested.")
-                    raw = bytearray()
-                    async for piece in response.aiter_stream():
-                        raw += piece
-                        if len(raw) > LARGEST:
-                            raise TooLarge(f"The file is larger than {LARGEST:,} bytes.")
-                    return url, kind, bytes(raw)
-            except PalaverError:
-                raise
-            except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
-                raise Refused("The address cannot be reached, or its server sent an invalid answer.") from None
-    raise Refused(f"The address has more than {MOST_REDIRECTS} redirects.")
+    known = frozenset(host.lower() for host in own_hosts)
+    backend = public_only(lambda host: host in known)
+    headers = [("User-Agent", f"palaver/{__version__}"), ("Accept", accept), ("Accept-Encoding", "identity")]
+    timeout = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
+    try:
+        async with (
+            httpcore2.AsyncConnectionPool(ssl_context=httpcore2.default_ssl_context(), network_backend=backend) as pool,
+            pool.stream("GET", url, headers=headers, extensions={"timeout": timeout}) as response,
+        ):
+            yield response
+    except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
+        raise Refused("The address cannot be reached, or its server sent an invalid answer.") from None
+
+
+async def read_body(response: httpcore2.Response, most: int) -> bytes:
+    raw = bytearray()
+    async for piece in response.aiter_stream():
+        raw += piece
+        if len(raw) > most:
+            raise TooLarge(f"The file is larger than {most:,} bytes.")
+    return bytes(raw)
 
 
 def normalize(url: str) -> str:
