@@ -12,6 +12,7 @@ import orjson
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from palaver.doors.mcp.surrogates import fixed_body
 from palaver.errors import Unavailable
 from palaver.model.events import encode
 
@@ -20,11 +21,7 @@ SERVER_ERROR = -32000
 
 async def answer(problem: Unavailable, max_bytes: int, scope: Scope, receive: Receive, send: Send) -> None:
     """Read the request and answer it with the problem."""
-    body, is_more = b"", True
-    while is_more and len(body) <= max_bytes:
-        message = await receive()
-        body += message.get("body", b"")
-        is_more = message.get("more_body", False)
+    body, _ = await fixed_body(receive, max_bytes)
     try:
         request = orjson.loads(body)
         id, method = request.get("id"), request.get("method")
