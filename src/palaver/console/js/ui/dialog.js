@@ -86,6 +86,22 @@ export function dialogTemplate() {
   </dialog>`;
 }
 
+// A dialog with a form. `submit` gets the form and closes the dialog when it has succeeded. Without `action` the form can
+// only be read.
+export function formDialog(title, fields, { action = "", isDangerous = false }, submit) {
+  const onSubmit = async (event) => {
+    event.preventDefault();
+    await submit(event.target).catch(notifyError);
+  };
+  openDialog(
+    title,
+    () => html`<form class="sheet" @submit=${onSubmit}>${fields()}
+    <footer><button type="button" ?autofocus=${isDangerous} @click=${closeDialog}>${t(action ? "Cancel" : "Close")}</button>${
+      action ? html`<button class="main ${isDangerous ? "bad" : ""}">${t(action)}</button>` : nothing
+    }</footer></form>`,
+  );
+}
+
 const noAction = (_text) => {};
 
 // Ask for one line of text. `onInput` gets the text at every change.

@@ -105,6 +105,15 @@ export const tagList = (tags, linkOf) =>
     ? html`<p class="tags">${tags.map((tag) => (linkOf ? html`<a class="tag" href=${linkOf(tag)}>${tag}</a>` : html`<i class="tag">${tag}</i>`))}</p>`
     : nothing;
 
+// The keys j and k move the focus in a list. Returns whether it was one of them.
+export function stepFocus({ key }, selector) {
+  if (key !== "j" && key !== "k") return false;
+  const all = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(selector)]);
+  const current = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+  (all[current + (key === "j" ? 1 : -1)] ?? all[0])?.focus();
+  return true;
+}
+
 // Shown when there is nothing to list.
 /** @type {(iconName: string, title: string, text?: unknown, action?: unknown) => unknown} */
 export const emptyState = (iconName, title, text = nothing, action = nothing) => html`<div class="empty">

@@ -7,7 +7,7 @@ import { documentDrafts, documentKey } from "../data/drafts.js";
 import { can } from "../data/session.js";
 import { findSource, LIBRARY_PAGE, sourceNames, SOURCES } from "../data/sources.js";
 import { goTo, link, linkToDocument } from "../route.js";
-import { avatar, emptyState, errorState, icon, loading } from "../ui/elements.js";
+import { avatar, emptyState, errorState, icon, loading, stepFocus } from "../ui/elements.js";
 import { formatNumber, plainText, shortTime } from "../ui/format.js";
 import { notifyError } from "../ui/dialog.js";
 import { html, nothing, redraw, repeat, rich, t } from "../ui/templates.js";
@@ -54,13 +54,7 @@ export const libraryView = {
     ${templatesTab ? nothing : filterBar({ name, filters, choices, total: page?.total })}
     <div class="scroll">${templatesTab ? templatesTab.templateList() : list()}</div>
   </main>`,
-  key(event) {
-    if (event.key !== "j" && event.key !== "k") return false;
-    const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".cards a, .cards button")]);
-    const current = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    (links[current + (event.key === "j" ? 1 : -1)] ?? links[0])?.focus();
-    return true;
-  },
+  key: (event) => stepFocus(event, ".cards a, .cards button"),
 };
 
 const tabLink = (

@@ -5,7 +5,7 @@ import { findAgent } from "../data/agents.js";
 import { loadMentions, mentions, unreadMentions } from "../data/mentions.js";
 import { me } from "../data/session.js";
 import { linkToThread } from "../route.js";
-import { avatar, emptyState, errorState, icon, loading } from "../ui/elements.js";
+import { avatar, emptyState, errorState, icon, loading, stepFocus } from "../ui/elements.js";
 import { plainText, plural, timeElement } from "../ui/format.js";
 import { html, nothing, t } from "../ui/templates.js";
 
@@ -20,13 +20,7 @@ export const mentionsView = {
       <div class="name"><h1>${t("Mentions")}</h1><p>${plural(unreadMentions().length, "unread mention")}</p></div></header>
     <div class="scroll"><div class="hits">${list()}</div></div>
   </main>`,
-  key(event) {
-    if (event.key !== "j" && event.key !== "k") return false;
-    const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".mentions .hit")]);
-    const current = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    (links[current + (event.key === "j" ? 1 : -1)] ?? links[0])?.focus();
-    return true;
-  },
+  key: (event) => stepFocus(event, ".mentions .hit"),
 };
 
 function list() {

@@ -3,6 +3,7 @@
 
 import { displayNameOf } from "../data/agents.js";
 import { get, post, url, withQuery } from "../data/api.js";
+import { SOURCES } from "../data/sources.js";
 import { goTo, link, linkToThread } from "../route.js";
 import { avatar, emptyState, loading, tagList } from "../ui/elements.js";
 import { clockTime, dayKey, dayName, formatTimestamp, momentOf, plainText, plural, timeElement } from "../ui/format.js";
@@ -106,6 +107,11 @@ async function openReplay(document, path, loc, linksOf) {
   document.replay = new Replay(steps, { found, foundId: loc.message_id, linkTo: linksOf(LINKS) });
 }
 
+async function openItem(document) {
+  document.item = await get(`${SOURCES[document.source].path}/${encodeURIComponent(document.id)}`);
+  document.title = document.item.title ?? document.item.name;
+}
+
 // The documents of a source with a tag, in the library.
 const tagLink = (source) => (tag) => link(["library", source], { tag });
 
@@ -120,10 +126,7 @@ export const READER_SOURCES = {
   },
 
   notes: {
-    async open(document) {
-      document.item = await get(url`/api/notes/${document.id}`);
-      document.title = document.item.title;
-    },
+    open: openItem,
     body: ({ item }) =>
       html`${tagList(item.keywords, tagLink("notes"))}${item.content.trim() ? prose(item, item.content) : html`<p class="beginning">${t("This note is empty.")}</p>`}`,
     fields: [
@@ -135,9 +138,8 @@ export const READER_SOURCES = {
 
   prompts: {
     async open(document) {
-      document.item = await get(url`/api/prompts/${document.id}`);
+      await openItem(document);
       document.id = String(document.item.id);
-      document.title = document.item.name;
     },
     body: ({ item }) =>
       html`${tagList(item.keywords, tagLink("prompts"))}${fieldList([
@@ -157,10 +159,7 @@ export const READER_SOURCES = {
   },
 
   characters: {
-    async open(document) {
-      document.item = await get(url`/api/characters/${document.id}`);
-      document.title = document.item.name;
-    },
+    open: openItem,
     body: ({
       item,
     }) => html`<p class="who">${avatar(item.name)} ${item.creator ? html`<span>${t("by {name}", { name: item.creator })}</span>` : nothing}</p>
@@ -179,10 +178,7 @@ export const READER_SOURCES = {
   },
 
   media: {
-    async open(document) {
-      document.item = await get(url`/api/media/${document.id}`);
-      document.title = document.item.title;
-    },
+    open: openItem,
     body: ({ item }) => {
       const isLink = /^https?:/i.test(item.url ?? "") && checkLink(item.url);
       return html`<p class="facts-line"><span>${item.media_type}</span>${

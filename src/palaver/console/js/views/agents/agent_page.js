@@ -7,7 +7,7 @@ import { can } from "../../data/session.js";
 import { SOURCES } from "../../data/sources.js";
 import { threads } from "../../data/threads.js";
 import { goTo, link, linkToDocument, linkToThread } from "../../route.js";
-import { closeDialog, notify, notifyError, openDialog } from "../../ui/dialog.js";
+import { closeDialog, formDialog, notify } from "../../ui/dialog.js";
 import { avatar, emptyState, errorState, icon, loading, menu, tagList } from "../../ui/elements.js";
 import { formatNumber, shortTime, timeAgo, timeElement } from "../../ui/format.js";
 import { html, nothing, redraw, t } from "../../ui/templates.js";
@@ -98,46 +98,33 @@ function sessionSection() {
 }
 
 // The old names of a renamed agent still mean it.
-function showRenaming(agent) {
-  const rename = async (event) => {
-    event.preventDefault();
-    try {
-      const renamed = await put(url`/api/agents/${agent.id}/name`, { name: event.target.elements.name.value });
+const showRenaming = (agent) =>
+  formDialog(
+    t("Rename agent"),
+    () =>
+      html`<label>${t("Name")} <input name="name" required maxlength="200" autofocus .value=${displayName(agent)} /></label>`,
+    { action: "Save" },
+    async (form) => {
+      const renamed = await put(url`/api/agents/${agent.id}/name`, { name: form.elements.name.value });
       closeDialog();
       await loadAgents();
       goTo(link(["agents", renamed.slug]));
-    } catch (error) {
-      notifyError(error);
-    }
-  };
-  openDialog(
-    t("Rename agent"),
-    () => html`<form class="sheet" @submit=${rename}>
-    <label>${t("Name")} <input name="name" required maxlength="200" autofocus .value=${displayName(agent)} /></label>
-    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${t("Save")}</button></footer></form>`,
+    },
   );
-}
 
 // Removing is for good, so it is asked. Cancel has the focus.
-function showRemoval(agent) {
-  const removeAgent = async (event) => {
-    event.preventDefault();
-    const withSessions = event.target.elements.sessions.checked;
-    try {
+const showRemoval = (agent) =>
+  formDialog(
+    t("Remove agent"),
+    () => html`<p>${t("{name}, its secrets and its tokens will be removed for good. Its messages stay.", { name: displayName(agent) })}</p>
+    <label class="check"><input type="checkbox" name="sessions" /> ${t("Delete its recorded sessions too")}</label>`,
+    { action: "Remove", isDangerous: true },
+    async (form) => {
+      const withSessions = form.elements.sessions.checked;
       await remove(withQuery(url`/api/agents/${agent.id}`, { with_sessions: withSessions || undefined }));
       closeDialog();
       notify(t("{name} was removed.", { name: displayName(agent) }));
       await loadAgents();
       goTo("#/agents");
-    } catch (error) {
-      notifyError(error);
-    }
-  };
-  openDialog(
-    t("Remove agent"),
-    () => html`<form class="sheet" @submit=${removeAgent}>
-    <p>${t("{name}, its secrets and its tokens will be removed for good. Its messages stay.", { name: displayName(agent) })}</p>
-    <label class="check"><input type="checkbox" name="sessions" /> ${t("Delete its recorded sessions too")}</label>
-    <footer><button type="button" autofocus @click=${closeDialog}>${t("Cancel")}</button><button class="main bad">${t("Remove")}</button></footer></form>`,
+    },
   );
-}

@@ -3,7 +3,7 @@
 
 import { post, put, url } from "../../data/api.js";
 import { can } from "../../data/session.js";
-import { closeDialog, notify, notifyError, openDialog } from "../../ui/dialog.js";
+import { closeDialog, formDialog, notify } from "../../ui/dialog.js";
 import { icon } from "../../ui/elements.js";
 import { LoadedList } from "../loaded_list.js";
 import { html, nothing, repeat, t } from "../../ui/templates.js";
@@ -44,34 +44,26 @@ const idOf = (name) =>
     .slice(0, 100);
 
 // The form for a template: the one with this id is changed, without an id a new one is made.
-function showEditor(from = /** @type {any} */ (null), id = "") {
-  const save = async (event) => {
-    event.preventDefault();
-    const form = new FormData(event.target);
-    const [name, description, system_prompt] = ["name", "description", "rules"].map((field) =>
-      String(form.get(field)).trim(),
-    );
-    const values = { name, description, system_prompt, default_metadata: from?.default_metadata ?? null };
-    try {
+const showEditor = (from = /** @type {any} */ (null), id = "") =>
+  formDialog(
+    id ? t("Edit template") : t("New template"),
+    () => html`<label>${t("Name")} <input name="name" required maxlength="200" autocomplete="off" autofocus .value=${from?.name ?? ""} /></label>
+    <label>${t("Description")} <input name="description" maxlength="1000" autocomplete="off" .value=${from?.description ?? ""} /></label>
+    <label>${t("Rules")} <textarea name="rules" class="long" .value=${from?.system_prompt ?? ""}></textarea></label>
+    ${id ? html`<p class="hint">${t("Threads that used it do not change.")}</p>` : nothing}`,
+    { action: id ? "Save" : "Create" },
+    async (form) => {
+      const [name, description, system_prompt] = ["name", "description", "rules"].map((field) =>
+        form.elements[field].value.trim(),
+      );
+      const values = { name, description, system_prompt, default_metadata: from?.default_metadata ?? null };
       if (id) await put(url`/api/templates/${id}`, values);
       else await post("/api/templates", { id: idOf(name) || `template-${Date.now()}`, ...values });
       closeDialog();
       notify(id ? t("Saved.") : t("Template created."));
       await loadTemplates();
-    } catch (problem) {
-      notifyError(problem);
-    }
-  };
-  openDialog(
-    id ? t("Edit template") : t("New template"),
-    () => html`<form class="sheet" @submit=${save}>
-    <label>${t("Name")} <input name="name" required maxlength="200" autocomplete="off" autofocus .value=${from?.name ?? ""} /></label>
-    <label>${t("Description")} <input name="description" maxlength="1000" autocomplete="off" .value=${from?.description ?? ""} /></label>
-    <label>${t("Rules")} <textarea name="rules" class="long" .value=${from?.system_prompt ?? ""}></textarea></label>
-    ${id ? html`<p class="hint">${t("Threads that used it do not change.")}</p>` : nothing}
-    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${id ? t("Save") : t("Create")}</button></footer></form>`,
+    },
   );
-}
 
 const confirmDelete = (one) =>
   templates.confirmRemove(one, {

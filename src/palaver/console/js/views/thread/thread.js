@@ -11,7 +11,7 @@ import { soon } from "../../data/soon.js";
 import { ThreadMessages } from "../../data/thread_messages.js";
 import { loadThreads, setArchived, STATUSES, threads, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
-import { avatar, errorState, icon, iconButton, loading, menu } from "../../ui/elements.js";
+import { avatar, errorState, icon, iconButton, loading, menu, stepFocus } from "../../ui/elements.js";
 import { plural } from "../../ui/format.js";
 import { clearHighlight, highlightElement } from "../../ui/highlight.js";
 import { notify, notifyError } from "../../ui/dialog.js";
@@ -133,17 +133,12 @@ export const threadsView = {
   },
 
   key(event) {
-    const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".threads a")]);
-    if (!open || !composer) {
-      if (event.key !== "j" && event.key !== "k") return false;
-      const current = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-      (links[current + (event.key === "j" ? 1 : -1)] ?? links[0])?.focus();
-      return true;
-    }
+    if (!open || !composer) return stepFocus(event, ".threads a");
     const element = document.activeElement?.closest(".message");
     const message = element && open.find(element.id.slice(2));
     if (event.key === "j" || event.key === "k") focusNextMessage(element, event.key === "j" ? 1 : -1);
     else if (event.key === "J" || event.key === "K") {
+      const links = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".threads a")]);
       const current = links.findIndex((one) => one.dataset.thread === open?.id);
       const next = links[current + (event.key === "J" ? 1 : -1)];
       if (next) goTo(next.getAttribute("href"));

@@ -6,7 +6,7 @@ import { newTopic } from "../../data/drafts.js";
 import { can } from "../../data/session.js";
 import { createThread, deleteThread, updateThread } from "../../data/threads.js";
 import { goTo, linkToThread } from "../../route.js";
-import { closeDialog, confirmDialog, notifyError, openDialog, promptDialog } from "../../ui/dialog.js";
+import { closeDialog, confirmDialog, formDialog, notifyError, openDialog, promptDialog } from "../../ui/dialog.js";
 import { formatNumber, plural, shortTime } from "../../ui/format.js";
 import { html, nothing, redraw, t } from "../../ui/templates.js";
 
@@ -19,55 +19,40 @@ export function newThreadFrom(template = "") {
     redraw();
   };
   if (template) loadTemplates().catch(notifyError);
-  const create = async (event) => {
-    event.preventDefault();
-    const { topic, template: chosen, rules } = event.target.elements;
-    try {
-      const { id } = await createThread(topic.value.trim(), { template: chosen.value, rules: rules.value.trim() });
-      newTopic.set("");
-      closeDialog();
-      goTo(linkToThread(id));
-    } catch (error) {
-      notifyError(error);
-    }
-  };
-  openDialog(
+  formDialog(
     t("New thread"),
-    () => html`<form class="sheet" @submit=${create}>
-    <label>${t("Topic")} <input name="topic" data-kept required maxlength="500" autocomplete="off" autofocus pattern=".*\\S.*" .value=${newTopic.get()}
+    () => html`<label>${t("Topic")} <input name="topic" data-kept required maxlength="500" autocomplete="off" autofocus pattern=".*\\S.*" .value=${newTopic.get()}
       @input=${(event) => newTopic.set(event.target.value)} /></label>
     <details ?open=${template !== ""} @toggle=${() => templates.length || loadTemplates().catch(notifyError)}><summary>${t("Template and rules")}</summary>
       <div class="sheet"><label>${t("Template")} <select name="template"><option value="">${t("None")}</option>${templates.map(
         (one) => html`<option value=${one.id} ?selected=${one.id === template}>${one.name}</option>`,
       )}</select></label>
-      <label>${t("Rules for agents in this thread, instead of those of the template")} <textarea name="rules"></textarea></label></div></details>
-    <footer><button type="button" @click=${closeDialog}>${t("Cancel")}</button><button class="main">${t("Create")}</button></footer>
-  </form>`,
+      <label>${t("Rules for agents in this thread, instead of those of the template")} <textarea name="rules"></textarea></label></div></details>`,
+    { action: "Create" },
+    async (form) => {
+      const { topic, template: chosen, rules } = form.elements;
+      const { id } = await createThread(topic.value.trim(), { template: chosen.value, rules: rules.value.trim() });
+      newTopic.set("");
+      closeDialog();
+      goTo(linkToThread(id));
+    },
   );
 }
 
 export const newThread = () => newThreadFrom();
 
 // The rules that agents of a thread read when they join it.
-export function editRules(thread, onSaved) {
-  const save = async (event) => {
-    event.preventDefault();
-    try {
-      onSaved(await updateThread(thread, { system_prompt: event.target.elements.rules.value.trim() }));
-      closeDialog();
-    } catch (error) {
-      notifyError(error);
-    }
-  };
-  openDialog(
+export const editRules = (thread, onSaved) =>
+  formDialog(
     t("Rules"),
-    () => html`<form class="sheet" @submit=${save}>
-    <label>${t("Rules for all agents in this thread. They read them when they join.")}
-      <textarea name="rules" class="long" autofocus ?readonly=${!can("write")} .value=${thread.system_prompt ?? ""}></textarea></label>
-    <footer><button type="button" @click=${closeDialog}>${t(can("write") ? "Cancel" : "Close")}</button>${can("write") ? html`<button class="main">${t("Save")}</button>` : nothing}</footer>
-  </form>`,
+    () => html`<label>${t("Rules for all agents in this thread. They read them when they join.")}
+      <textarea name="rules" class="long" autofocus ?readonly=${!can("write")} .value=${thread.system_prompt ?? ""}></textarea></label>`,
+    { action: can("write") ? "Save" : "" },
+    async (form) => {
+      onSaved(await updateThread(thread, { system_prompt: form.elements.rules.value.trim() }));
+      closeDialog();
+    },
   );
-}
 
 export const renameThread = (thread) =>
   promptDialog(t("Rename thread"), { label: t("Topic"), value: thread.topic }, (topic) =>
