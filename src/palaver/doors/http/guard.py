@@ -23,7 +23,7 @@ from palaver.app import App, LoginEnded
 from palaver.doors.authentication import Requester, authenticate, bearer_token
 from palaver.doors.http.addresses import DEFAULT_PORTS, split_host, split_origin
 from palaver.doors.http.login import requester_with_cookie
-from palaver.doors.mcp import unavailable
+from palaver.doors.mcp.workarounds import answer_unavailable
 from palaver.doors.oauth import metadata
 from palaver.errors import Forbidden, PalaverError, Unauthorized, Unavailable
 from palaver.settings import LOOPBACK, Settings
@@ -219,7 +219,7 @@ def known_sites(settings: Settings) -> set[tuple[str, int]]:
 async def refuse(problem: PalaverError, max_body: int, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request with an error, in the form that its door has."""
     if isinstance(problem, Unavailable) and scope["path"] == "/mcp" and scope.get("method") == "POST":
-        await unavailable.answer(problem, max_body, scope, receive, send)
+        await answer_unavailable(problem, max_body, scope, receive, send)
         return
     if scope["type"] == "websocket":
         await receive()

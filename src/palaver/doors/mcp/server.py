@@ -7,27 +7,28 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
+import anyio
 import mcp_types as types
 import orjson
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from palaver.app import App
 from palaver.doors.authentication import Requester
 from palaver.doors.mcp.connection import SESSION, release_agent
-from palaver.doors.mcp.large_answers import json_if_large
 from palaver.doors.mcp.requests import McpRequests, chosen_tools, form_of
 from palaver.doors.mcp.sessions import ResumingSessionManager, header_of
-from palaver.doors.mcp.surrogates import fixed_body
-from palaver.doors.mcp.websocket import websocket_streams
+from palaver.doors.mcp.workarounds import fixed_body, json_if_large, replace_lone_surrogates
 from palaver.errors import PalaverError
 from palaver.model.events import encode
 from palaver.operations import client_preferences, identity, mcp_sessions
@@ -122,11 +123,63 @@ class McpDoor(McpRequests):
         offered = websocket.scope.get("subprotocols", [])
         await websocket.accept(subprotocol="mcp" if "mcp" in offered else None)
         try:
-            async with websocket_streams(websocket) as (read, write):
+            async with _websocket_streams(websocket) as (read, write):
                 await self.server.run(read, write, self.server.create_initialization_options())
         finally:
             if session := websocket.scope.get(SESSION):
                 await release_agent(websocket.scope["palaver.requester"], session.key)
+
+
+@contextlib.asynccontextmanager
+async def _websocket_streams(websocket: WebSocket) -> AsyncIterator[tuple[Any, Any]]:
+    """A WebSocket as the two streams of an MCP server, with one JSON-RPC message per frame."""
+    incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+    metadata = ServerMessageMetadata(request_context=websocket)
+
+    async def receive() -> None:
+        async with incoming:
+            with contextlib.suppress(WebSocketDisconnect, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                while True:
+                    frame = await websocket.receive()
+                    if frame["type"] == "websocket.disconnect":
+                        break
+                    raw = frame.get("bytes") or (frame.get("text") or "").encode()
+                    try:
+                        message = types.jsonrpc_message_adapter.validate_json(
+                            replace_lone_surrogates(raw), by_name=False
+                        )
+                    except ValueError:
+                        await websocket.send_text(encode(_frame_error(raw)).decode())
+                    else:
+                        await incoming.send(SessionMessage(message, metadata=metadata))
+
+    async def send() -> None:
+        async with outgoing:
+            with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+                async for message in outgoing:
+                    await websocket.send_text(message.message.model_dump_json(by_alias=True, exclude_unset=True))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(receive)
+        tasks.start_soon(send)
+        try:
+            yield read, write
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+def _frame_error(raw: bytes) -> dict[str, Any]:
+    """The JSON-RPC error for a WebSocket frame that is not a JSON-RPC message."""
+    code, message, id = types.INVALID_REQUEST, "Invalid request: send one JSON-RPC 2.0 message per frame.", None
+    try:
+        given = orjson.loads(raw)
+    except ValueError:
+        code, message = types.PARSE_ERROR, "Parse error: the frame is not JSON."
+    else:
+        if isinstance(given, dict) and "method" in given and isinstance(given.get("id"), str | int):
+            id = given["id"]
+    return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
 
 
 def _opening(body: bytes) -> dict[str, Any] | None:

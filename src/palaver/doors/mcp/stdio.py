@@ -21,7 +21,7 @@ from palaver.app import App
 from palaver.doors.authentication import StdioClient
 from palaver.doors.mcp.connection import release_agent
 from palaver.doors.mcp.requests import McpRequests
-from palaver.doors.mcp.surrogates import replace_lone_surrogates
+from palaver.doors.mcp.workarounds import replace_lone_surrogates
 from palaver.operations import identity
 
 DRAIN_SECONDS = 10.0
