@@ -10,9 +10,7 @@ import { choice, emptyState, errorState, icon, loading } from "../ui/elements.js
 import { fileSize, formatNumber, plural, projectName, shortDay, timeAgo, timeElement } from "../ui/format.js";
 import { notifyError } from "../ui/dialog.js";
 import { html, nothing, redraw, svg, t } from "../ui/templates.js";
-import { daysFrom, linkToDay } from "./overview/days.js";
-import { heatMap } from "./overview/heat_map.js";
-import { laneChart, sumOf } from "./overview/lanes.js";
+import { daysFrom, heatMap, laneChart, linkToDay, sumOf } from "./overview/charts.js";
 
 const CHART_SOURCES = sourcesWith("hasMessages");
 const YEAR = 366; // days
