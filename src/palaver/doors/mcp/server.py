@@ -17,9 +17,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from starlette.datastructures import QueryParams
+from starlette.datastructures import URL, QueryParams
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -55,7 +55,8 @@ class McpDoor(McpRequests):
             await self._websocket(WebSocket(scope, receive, send))
             return
         if path == "/messages":
-            raise HTTPException(404)
+            await RedirectResponse(URL(scope={**scope, "path": "/messages/"}))(scope, receive, send)
+            return
         if path == "/sse" and scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(405, headers={"Allow": "GET, HEAD"})
         requester: Requester = scope["palaver.requester"]
