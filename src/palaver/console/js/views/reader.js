@@ -136,6 +136,17 @@ function actions(opened) {
   const transcript = item.transcript?.segments
     .map(({ start, text }) => `[${formatTimestamp(start)}] ${text}`)
     .join("\n");
+  const exportAll = { run: () => exportConversation(opened).catch(notifyError) };
+  const exported = {
+    sessions: {
+      href: url`/api/v1/agents/${item.agent}/sessions/${item.session}/export`,
+      download: `${item.session}.md`,
+    },
+    notes: { run: () => saveFile(`${title}.md`, "text/markdown", item.content) },
+    archive: exportAll,
+    chats: exportAll,
+  }[source];
+  const erase = source === "sessions" ? confirmDeleteSession : SOURCES[source].path && deleteItem;
   return html`${canEdit ? html`<button type="button" @click=${() => ((opened.isEditing = true), redraw())}>${icon("edit")} ${t("Edit")}</button>` : nothing}
     ${menu(t("More"), [
       {
@@ -143,42 +154,14 @@ function actions(opened) {
         icon: "link",
         run: () => copyAndNotify(`${location.origin}/${linkToDocument(source, id)}`, t("Link copied.")),
       },
-      source === "sessions" && {
-        text: t("Export Markdown"),
-        icon: "download",
-        href: url`/api/v1/agents/${item.agent}/sessions/${item.session}/export`,
-        download: `${item.session}.md`,
-      },
-      source === "notes" && {
-        text: t("Export Markdown"),
-        icon: "download",
-        run: () => saveFile(`${title}.md`, "text/markdown", item.content),
-      },
-      ["archive", "chats"].includes(source) && {
-        text: t("Export Markdown"),
-        icon: "download",
-        run: () => exportConversation(opened).catch(notifyError),
-      },
+      exported && { text: t("Export Markdown"), icon: "download", ...exported },
       item.transcript && {
         text: t("Copy transcript"),
         icon: "copy",
         run: () => copyAndNotify(transcript, t("Transcript copied.")),
       },
       item.transcript && { text: t("Download SRT"), icon: "download", run: () => exportSrt(opened).catch(notifyError) },
-      SOURCES[source].path &&
-        can("write") && {
-          text: t("Delete"),
-          icon: "trash",
-          isDangerous: true,
-          run: () => deleteItem(opened).catch(notifyError),
-        },
-      source === "sessions" &&
-        can("write") && {
-          text: t("Delete"),
-          icon: "trash",
-          isDangerous: true,
-          run: () => confirmDeleteSession(opened),
-        },
+      erase && can("write") && { text: t("Delete"), icon: "trash", isDangerous: true, run: () => erase(opened) },
     ])}`;
 }
 
@@ -207,9 +190,13 @@ async function exportConversation({ source, title, turns, item }) {
 
 // It can be restored, so nothing is asked.
 async function deleteItem({ source, item, id }) {
-  const { deleteDocument } = await import("./library/trash.js");
-  await deleteDocument(source, item.id ?? id, () => goTo(linkToDocument(source, id)));
-  goTo(link(["library", source]));
+  try {
+    const { deleteDocument } = await import("./library/trash.js");
+    await deleteDocument(source, item.id ?? id, () => goTo(linkToDocument(source, id)));
+    goTo(link(["library", source]));
+  } catch (error) {
+    notifyError(error);
+  }
 }
 
 const confirmDeleteSession = ({ title, item }) =>
