@@ -261,7 +261,7 @@ async def add_vectors(home: Path, url: str) -> None:
     app = App(load({"home": home, "database_url": url}))
     here, made_up = await app.open(), MadeUpVectors()
     with patch.object(encoders, "encoder", lambda *_, **__: made_up):
-        await background.catch_up(here)
+        await background.make_all(here)
     model = encoders.stored_name(here.settings.model)
     print(f"{await here.read(lambda read: vectors.counts_up_to(read, model, 2**40)):,} vectors", file=sys.stderr)
     await app.close()

@@ -27,7 +27,7 @@ from tests.helpers import Server, eventually, palaver_command, start_server, sta
 from palaver.app import App
 from palaver.doors.cli import output
 from palaver.errors import Invalid, Unavailable
-from palaver.search.vectors import background, backlog, encoders
+from palaver.search.vectors import background, encoders
 from palaver.search.vectors import worker as worker_process
 from palaver.search.vectors.background import Embedding
 from palaver.search.vectors.encoders import CannotEncode
@@ -161,7 +161,7 @@ async def test_typed_text_comes_before_answers_newest_first_and_tool_output_neve
     await place.add(thread, "message of an agent", source="bus", role="assistant", minutes=5)
     await place.add(session, "later answer", source="sessions", role="assistant", minutes=9)
     assert await place.progress() == (7, 0)
-    assert await background.catch_up(place.here) == 7
+    assert await background.make_all(place.here) == 7
     assert endpoint.texts == [
         "newer note", "message of an agent", "user turn", "old note", "note without a time", "later answer",
         "assistant turn",
@@ -174,7 +174,7 @@ async def test_a_new_message_is_next_while_old_ones_wait(
     place: Place, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(background, "TOGETHER", 2)
-    monkeypatch.setattr(backlog, "WINDOW", 2)
+    monkeypatch.setattr(background, "MOST_WAITING", 2)
     note = await place.document()
     for n in range(7):
         await place.add(note, f"old {n}", minutes=n)
@@ -186,14 +186,12 @@ async def test_a_new_message_is_next_while_old_ones_wait(
     assert endpoint.texts == ["old 6", "old 5", "new", "old 4", "old 3", "old 2", "old 1", "old 0"]
 
 
-@pytest.mark.parametrize("most", [1, 40])
+@pytest.mark.parametrize("most", [3, 40])
 async def test_many_imports_while_old_passages_wait_leave_nothing_out(
     place: Place, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, most: int
 ):
     monkeypatch.setattr(background, "TOGETHER", 2)
-    monkeypatch.setattr(backlog, "WINDOW", 3)
-    monkeypatch.setattr(backlog, "MOST_STRETCHES", most)
-    monkeypatch.setattr(backlog, "MOST_WINDOWS", 2)
+    monkeypatch.setattr(background, "MOST_WAITING", most)
     embedding, note, session = Embedding(place.settings), await place.document(), await place.document("sessions")
     wanted = set()
     for n in range(12):
@@ -281,13 +279,13 @@ async def test_a_deleted_note_loses_its_vectors_and_a_restored_one_gets_them_aga
 
 async def test_another_model_makes_its_own_vectors(place: Place, settings: Settings, endpoint: Endpoint):
     await place.add(await place.document(), "one")
-    assert await background.catch_up(place.here) == 1
+    assert await background.make_all(place.here) == 1
     other = Settings(
         home=settings.home, database_url=settings.database_url, model="openai:other", model_url=endpoint.url
     )
     async with opened(other) as there:
         assert await there.progress() == (1, 0)
-        assert await background.catch_up(there.here) == 1
+        assert await background.make_all(there.here) == 1
         assert await there.progress() == (1, 1)
     assert await place.progress() == (1, 0)
 
@@ -306,7 +304,7 @@ async def test_a_commit_that_comes_late_with_a_lower_id_is_found(
     await place.here.change(lambda change: vectors.remove(change, [late]))
     await embedding.go_over(place.here)
     assert endpoint.texts == ["early", "late"]
-    monkeypatch.setattr(backlog, how_often, 0.0)
+    monkeypatch.setattr(background, how_often, 0.0)
     for _ in range(3):
         await embedding.go_over(place.here)
     assert endpoint.texts == ["early", "late", "late"]
@@ -349,7 +347,7 @@ async def test_one_process_at_a_time_makes_the_vectors_of_a_workspace(
         assert await one.go_over(place.here)
         assert not await other.go_over(there.here)
         with pytest.raises(Unavailable, match="Another process"):
-            await background.make_all(there.here, lambda more: None)
+            await background.make_all(there.here)
         while await one.go_over(place.here):
             pass
         assert endpoint.texts == ["text 2", "text 1", "text 0"]
@@ -370,7 +368,7 @@ async def test_the_lease_of_a_process_that_was_killed_ends(
     assert lease is not None
     assert await place.here.change(lambda change: vectors.take_lease(change, 60.0)) is None
     assert await place.here.change(lambda change: vectors.renew_lease(change, lease, -60.0))
-    assert await background.catch_up(place.here) == 1
+    assert await background.make_all(place.here) == 1
     assert await place.here.change(lambda change: vectors.renew_lease(change, lease, 60.0)) is None
 
 
@@ -393,7 +391,7 @@ async def test_an_endpoint_that_fails_is_named_once_and_asked_again_later(
     assert len(endpoint.keys) == 2
     assert caplog.text.count("answered 500") == 1
     with pytest.raises(Unavailable, match="answered 500"):
-        await background.make_all(place.here, lambda more: None)
+        await background.make_all(place.here)
     endpoint.status = 200
     await embedding.go_over(place.here)
     assert await place.progress() == (1, 1)

@@ -1,4 +1,7 @@
-"""Makes the vectors of passages in the background, with the model of PALAVER_MODEL."""
+"""Makes the vectors of passages in the background, with the model of PALAVER_MODEL.
+
+Typed text comes before answers, and new text before old.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,12 @@ from weakref import WeakKeyDictionary
 
 from palaver.errors import PalaverError, Unavailable
 from palaver.search.vectors import encoders
-from palaver.search.vectors.backlog import Backlog
 from palaver.search.vectors.encoders import WORDS, CannotEncode
 from palaver.search.vectors.worker import VectorWorker
 from palaver.settings import Settings
 from palaver.store.engines.database import Change, Dialect, Reader
 from palaver.store.search import vectors
-from palaver.store.search.vectors import Missing
+from palaver.store.search.vectors import Candidate, Missing
 from palaver.store.workspaces import Workspace
 
 TOGETHER = 16
@@ -38,6 +40,12 @@ LEASE_SECONDS = 120.0
 another process may make the same vectors, which does no harm."""
 OTHERS_SECONDS = 10.0
 """How long to wait while another process has the lease."""
+MOST_WAITING = 20_000
+"""Passages without vectors that are known at a time. If there are more, all are looked at again when these are done."""
+SETTLE_SECONDS = 60.0
+"""Ids are looked at again after this time: on PostgreSQL a transaction may commit after another with higher ids."""
+AGAIN_SECONDS = 3_600.0
+"""How often all passages are looked at, for those that are not noticed otherwise, such as one with a reused id."""
 TELL_SECONDS = 300.0
 """How often the log says how far it is."""
 WORTH_TELLING = 100
@@ -92,6 +100,65 @@ def progress_of(read: Reader) -> ModelProgress | None:
     return found
 
 
+class Backlog:
+    """The passages of a workspace that need vectors. Call `look` and then `next`, again and again.
+
+    New passages have higher ids than those before.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._waiting: list[Candidate] = []
+        """The next one comes last."""
+        self._has_more = True
+        """There may be others, in the whole workspace."""
+        self._given_back: list[int] = []
+        # All ids up to `settled` are final; those up to `settling` will be, SETTLE_SECONDS after `settling_since`.
+        self._read_to = self._settled = self._settling = vectors.lowest_ids()
+        self._settling_since = self._all_since = 0.0
+        self.not_wanted: list[int] = []
+        """Passages that have changed and get no vector. Their rows can be removed."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all passages that were noted have been given out."""
+        return not (self._waiting or self._given_back or self._has_more)
+
+    def look(self, read: Reader) -> None:
+        """Note passages that were added since the last look."""
+        now, after, highest = time.monotonic(), self._read_to, vectors.highest_ids(read)
+        if not self._waiting and (self._has_more or now - self._all_since > AGAIN_SECONDS):
+            after, self._has_more, self._all_since = vectors.lowest_ids(), False, now
+            self._settled, self._settling, self._settling_since = highest, highest, now
+        elif now - self._settling_since > SETTLE_SECONDS:
+            after = self._settled
+            self._settled, self._settling, self._settling_since = self._settling, highest, now
+        self._read_to = highest
+        new = set[Candidate]()
+        for low, high in zip(after, highest, strict=True):
+            if low < high:
+                new.update(vectors.candidates(read, self._model, low, high, MOST_WAITING))
+        if new:
+            self._waiting = sorted(new.union(self._waiting))
+        if len(self._waiting) >= MOST_WAITING:
+            self._waiting, self._has_more = self._waiting[-MOST_WAITING:], True
+
+    def next(self, read: Reader, limit: int) -> list[Missing]:
+        """The passages whose vectors are made next. If there are none but the backlog is not empty, call it again."""
+        changed = vectors.stale(read, limit)
+        self.not_wanted = [one.id for one in changed if not one.is_wanted]
+        found = [Missing(one.id, one.text) for one in changed if one.is_wanted]
+        count = max(0, limit - len(found) - len(self._given_back))
+        following, self._waiting = self._waiting[::-1][:count], self._waiting[: len(self._waiting) - count]
+        ids, self._given_back = [*self._given_back, *(one.id for one in following)], []
+        known = {one.id for one in found}
+        return found + vectors.missing(read, self._model, [id for id in dict.fromkeys(ids) if id not in known])
+
+    def give_back(self, passages: Sequence[Missing]) -> None:
+        """Keep passages whose vectors could not be made. They are the next ones again."""
+        self._given_back = [one.id for one in passages]
+
+
 class _Work:
     """The work in one workspace, batch by batch."""
 
@@ -100,6 +167,12 @@ class _Work:
         self._make, self._model = make, encoders.stored_name(here.settings.model)
         self.backlog = Backlog(self._model)
         self.lease: int | None = None
+        self.commits = -1
+        """The number of commits of this process at the last look."""
+        self.look_at = self.wait_until = self.tell_at = 0.0
+        """When to look next if this process commits nothing, when to try again, and when to tell again."""
+        self.is_told = False
+        """Whether the log says that vectors are being made."""
 
     async def batch(self, here: Workspace) -> int | None:
         """Make the next vectors and return their number; 0 if there may be more. None if another process has the
@@ -146,8 +219,8 @@ class _Work:
                 await here.change(lambda change: vectors.end_lease(change, lease))
 
 
-async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: None) -> int:
-    """Make the missing vectors in this process, and return how many were made."""
+async def make_all(here: Workspace, told: Callable[[int], None] = lambda more: None) -> int:
+    """Make all missing vectors in this process, for a caller that waits, and return how many were made."""
     settings = here.settings
     if not is_set(settings):
         return 0
@@ -160,38 +233,17 @@ async def catch_up(here: Workspace, told: Callable[[int], None] = lambda more: N
                 )
             made += count
             told(count)
+    except CannotEncode as problem:
+        raise Unavailable(f"The vectors could not be made: {problem}. Vectors that were made are kept.") from None
     finally:
         await work.end(here)
     return made
-
-
-async def make_all(here: Workspace, told: Callable[[int], None]) -> int:
-    """Make all missing vectors for a caller that waits, and raise an error that says why it failed."""
-    try:
-        return await catch_up(here, told)
-    except CannotEncode as problem:
-        raise Unavailable(f"The vectors could not be made: {problem}. Vectors that were made are kept.") from None
 
 
 def _encode(settings: Settings, texts: Sequence[str], *, seconds: float) -> list[bytes]:
     encoder = encoders.encoder(settings.model, settings.model_url, settings.model_key, is_quick=True)
     assert encoder is not None
     return encoders.packed(encoder.encode(texts, seconds))
-
-
-@dataclass(slots=True)
-class _Place:
-    """What the background task knows of one workspace."""
-
-    work: _Work
-    commits: int = -1
-    """The number of commits of this process at the last look."""
-    look_at: float = 0.0
-    """The time of the next look, if this process commits nothing."""
-    wait_until: float = 0.0
-    tell_at: float = 0.0
-    is_told: bool = False
-    """Whether the log says that vectors are being made."""
 
 
 class Embedding:
@@ -205,20 +257,20 @@ class Embedding:
             if self.worker
             else partial(_encode, settings, seconds=BATCH_SECONDS)
         )
-        self._places: WeakKeyDictionary[Workspace, _Place] = WeakKeyDictionary()
+        self._works: WeakKeyDictionary[Workspace, _Work] = WeakKeyDictionary()
         self._problem, self._pause_until = "", 0.0
 
     async def go_over(self, here: Workspace) -> bool:
         """Make some vectors in a workspace. Returns whether there are more to make."""
-        place = self._places.get(here)
-        if place is None:
-            place = self._places[here] = _Place(_Work(here, self._make))
-        now, commits, work = time.monotonic(), here.engine.stats().commits, place.work
-        if now < max(self._pause_until, place.wait_until):
+        work = self._works.get(here)
+        if work is None:
+            work = self._works[here] = _Work(here, self._make)
+        now, commits = time.monotonic(), here.engine.stats().commits
+        if now < max(self._pause_until, work.wait_until):
             return False
-        if work.backlog.is_empty and commits == place.commits and now < place.look_at:
+        if work.backlog.is_empty and commits == work.commits and now < work.look_at:
             return False
-        place.commits, place.look_at = commits, now + LOOK_SECONDS
+        work.commits, work.look_at = commits, now + LOOK_SECONDS
         try:
             made = await work.batch(here)
         except CannotEncode as problem:
@@ -229,25 +281,25 @@ class Embedding:
             self._problem = str(problem)
             return False
         if made is None:
-            place.wait_until = now + OTHERS_SECONDS
+            work.wait_until = now + OTHERS_SECONDS
             return False
         if made:
             self._problem = ""
         is_done = work.backlog.is_empty and made < TOGETHER
         if is_done:
             await work.end(here)
-        await self._tell(here, place, now, is_done=is_done)
+        await self._tell(here, work, now, is_done=is_done)
         return not is_done
 
-    async def _tell(self, here: Workspace, place: _Place, now: float, *, is_done: bool) -> None:
+    async def _tell(self, here: Workspace, work: _Work, now: float, *, is_done: bool) -> None:
         """Say in the log how far it is, if there is much to do."""
-        if (is_done and not place.is_told) or (not is_done and now < place.tell_at):
+        if (is_done and not work.is_told) or (not is_done and now < work.tell_at):
             return
         known = await here.read(progress_of)
-        if known and (place.is_told or known.passages - known.done >= WORTH_TELLING):
+        if known and (work.is_told or known.passages - known.done >= WORTH_TELLING):
             log.info("vectors in workspace %s: %d of %d passages have one", here.name, known.done, known.passages)
-            place.is_told = not is_done
-        place.tell_at = now + TELL_SECONDS
+            work.is_told = not is_done
+        work.tell_at = now + TELL_SECONDS
 
     async def stop_idle_worker(self) -> None:
         if self.worker and self.worker.is_idle:
@@ -257,5 +309,5 @@ class Embedding:
         """End the process, and give the leases back."""
         if self.worker:
             await asyncio.to_thread(self.worker.close)
-        for here, place in list(self._places.items()):
-            await place.work.end(here)
+        for here, work in list(self._works.items()):
+            await work.end(here)

@@ -15,12 +15,6 @@ from palaver.model.times import micros, now
 from palaver.store.engines.database import Change, Reader
 from palaver.store.engines.id_ranges import SOURCES, id_range_of
 
-NEVER, TYPED, ANSWER = 0, 1, 2
-"""Classes of passages: without a vector now, written by a person or for others to read, answers of assistants.
-
-Titles and the output of tools never get vectors.
-"""
-
 
 class Missing(NamedTuple):
     id: int
@@ -28,10 +22,12 @@ class Missing(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    id: int
+    """A passage that needs a vector. The larger it is, the sooner."""
+
+    is_typed: int
+    """1: written by a person, or for others to read. 0: an answer of an assistant."""
     created_at: int
-    rank: int
-    """NEVER, TYPED or ANSWER."""
+    id: int
 
 
 class Stale(NamedTuple):
@@ -63,8 +59,8 @@ def lowest_ids() -> list[int]:
     return [id_range_of(source)[0] - 1 for source in SOURCES]
 
 
-def window(read: Reader, model: str, after: int, upto: int, limit: int) -> list[Candidate]:
-    """The passages with ids in (after, upto], the highest first."""
+def candidates(read: Reader, model: str, after: int, upto: int, limit: int) -> list[Candidate]:
+    """The first of those passages with ids in (after, upto] that need a vector."""
     rows = read.rows("passages_to_encode", model=model, after=after, upto=upto, limit=limit)
     return [Candidate._make(row) for row in rows]
 

@@ -1,13 +1,12 @@
--- name: passages_to_encode  a window of passages, the newest ids first, with the class of each: 0 gets no vector now,
--- 1 was typed, 2 is an answer of an assistant
-SELECT p.id, coalesce(p.created_at, 0) AS created_at,
-       CASE WHEN v.passage_id IS NOT NULL OR p.position = 0 OR p.role = 'tool' OR d.deleted_at IS NOT NULL THEN 0
-            WHEN p.role = 'assistant' AND d.source <> 'bus' THEN 2
-            ELSE 1 END AS class
+-- name: passages_to_encode  those without a vector of this model: typed text before answers of assistants, newest first.
+-- Titles and the output of tools get none.
+SELECT CASE WHEN p.role = 'assistant' AND d.source <> 'bus' THEN 0 ELSE 1 END AS is_typed,
+       coalesce(p.created_at, 0) AS created_at, p.id
 FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
-WHERE p.id > :after AND p.id <= :upto
-ORDER BY p.id DESC LIMIT :limit;
+WHERE p.id > :after AND p.id <= :upto AND v.passage_id IS NULL AND p.position > 0 AND coalesce(p.role, '') <> 'tool'
+  AND d.deleted_at IS NULL
+ORDER BY is_typed DESC, created_at DESC, p.id DESC LIMIT :limit;
 
 -- name: drop_vector  the passage is not in the index any more
 DELETE FROM vectors WHERE passage_id = :id;
