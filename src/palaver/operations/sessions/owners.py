@@ -71,9 +71,10 @@ def owner_or_new(change: Change, caller: Caller, name: str, recorded: Owner | No
     if agents.named(change, name) is None and not visibility.is_bound(caller):
         if recorded:
             agents.restore(change, recorded)
-        else:
-            names.must_be_free(change, name, "-")
+        elif names.free(change, name, "-") == name:
             agents.register(change, agents.NewAgent(name, is_online=False))
+        elif agents.named(change, name) is None:  # else another server has just registered it
+            names.must_be_free(change, name, "-")
     return owner_of(change, caller, name)
 
 
