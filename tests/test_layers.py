@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -159,6 +160,12 @@ def _file_of(name: str, files: Mapping[str, Path]) -> str | None:
 
 def test_no_files_import_each_other():
     assert circles() == []
+
+
+def test_every_class_has_a_name_of_its_own():
+    files = [ast.parse(path.read_text("utf-8")) for path in ROOT.rglob("*.py")]
+    names = Counter(node.name for file in files for node in file.body if isinstance(node, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_the_exceptions_are_still_needed():

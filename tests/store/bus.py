@@ -66,12 +66,12 @@ class Bus:
     async def found(self, expression: str, thread: Thread | None = None) -> set[str]:
         """The ids of the messages a search finds."""
         scope = {"thread_id": thread.id} if thread else {}
-        hits: bus_search.Hits = await self.do(bus_search.search_messages, query=expression, limit=200, **scope)
+        hits: bus_search.BusHits = await self.do(bus_search.search_messages, query=expression, limit=200, **scope)
         return {hit.message_id for hit in hits.results}
 
     async def hits(self, expression: str) -> list[str]:
         """The same, best first."""
-        hits: bus_search.Hits = await self.do(bus_search.search_messages, query=expression, limit=200)
+        hits: bus_search.BusHits = await self.do(bus_search.search_messages, query=expression, limit=200)
         return [hit.message_id for hit in hits.results]
 
     async def posts(self, thread: Thread, contents: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from palaver.store.engines.database import STEM, IndexRow
 from palaver.store.engines.postgres import index_rows, substrings
-from palaver.store.engines.postgres.index_rows import PreparedText, prepare_text
+from palaver.store.engines.postgres.index_rows import PreparedRow, prepare_text
 from palaver.store.library import documents
 from palaver.text import tokenize
 
@@ -35,7 +35,7 @@ def test_a_prepared_text_has_the_same_rows(text: str):
     if indexed.prepared is None:
         assert indexed == documents.IndexedText(plain.words, plain.stems, plain.substring)
         return
-    assert isinstance(indexed.prepared, PreparedText)
+    assert isinstance(indexed.prepared, PreparedRow)
     row = IndexRow(SCOPES, indexed.words, indexed.stems, indexed.substring, prepared=indexed.prepared)
     assert index_rows.tsvectors(row, 7) == index_rows.tsvectors(plain, 7)
     numbers, runs = substrings.numbers_and_words(plain.substring or "")

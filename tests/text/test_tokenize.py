@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from palaver.text import tokenize
 from palaver.text.tokenize import (
     LONGEST,
-    Token,
+    WordToken,
     stems,
     stretches,
     tokens,
@@ -63,10 +63,10 @@ def test_a_text_is_folded_into_words(text, expected):
 
 def test_a_token_knows_its_place_in_the_original_text():
     assert tokens("Un café, 東京!") == [
-        Token("un", 0, 2),
-        Token("cafe", 3, 7),
-        Token("東", 9, 10),
-        Token("京", 10, 11),
+        WordToken("un", 0, 2),
+        WordToken("cafe", 3, 7),
+        WordToken("東", 9, 10),
+        WordToken("京", 10, 11),
     ]
 
 
@@ -129,7 +129,7 @@ def test_a_text_in_stretches_has_the_same_words_and_characters(text, size):
     assert "".join(piece for _, piece in cut) == text
     assert [word for _, piece in cut for word in words(piece)] == words(text)
     assert [
-        Token(word, start + offset, end + offset) for offset, piece in cut for word, start, end in tokens(piece)
+        WordToken(word, start + offset, end + offset) for offset, piece in cut for word, start, end in tokens(piece)
     ] == tokens(text)
 
 

@@ -59,7 +59,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Found:
+class NamedServer:
     """The server that a client's settings name: an address, or a command."""
 
     url: str = ""
@@ -82,10 +82,10 @@ class Found:
         return ":39765" in place.netloc or bool(re.search(r"\b(tools|agent|project)=", place.query))
 
 
-def found_server(entry: Any, environ: Mapping[str, str]) -> Found:
+def found_server(entry: Any, environ: Mapping[str, str]) -> NamedServer:
     """Read an entry in the usual form, whichever of its names a client has for the address."""
     if not isinstance(entry, dict):
-        return Found()
+        return NamedServer()
 
     def first(kind: type, *keys: str) -> Any:
         return next((entry[key] for key in keys if isinstance(entry.get(key), kind)), kind())
@@ -97,7 +97,7 @@ def found_server(entry: Any, environ: Mapping[str, str]) -> Found:
     if isinstance(program, dict):  # older versions of Zed
         entry, program = program, program.get("path", "")
     command = [program, *(entry.get("args") or [])] if isinstance(program, str) else program
-    return Found(url, headers, tuple(map(str, command)) if not url else (), env)
+    return NamedServer(url, headers, tuple(map(str, command)) if not url else (), env)
 
 
 def check(client: ClientProgram, machine: Machine, server: Server, version: str) -> State:
@@ -218,7 +218,7 @@ class Greeting:
         return f"The server is version {self.version}, this command is {version}. Restart the server."
 
 
-def greet(found: Found) -> Greeting:
+def greet(found: NamedServer) -> Greeting:
     if not (found.url or found.command):
         raise NoAnswer("The entry has neither an address nor a command.")
     about = {"name": "palaver setup --check", "version": "1"}

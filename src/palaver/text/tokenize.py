@@ -32,7 +32,7 @@ PLAIN_LETTER = re.compile("[a-z]")
 """A folded word without any is its own stem."""
 
 
-class Token(NamedTuple):
+class WordToken(NamedTuple):
     """A folded word and its place in the original text."""
 
     word: str
@@ -125,14 +125,14 @@ def plain(text: str) -> bytes | None:
     return folded if b"\0" not in folded and _has_blanks(folded, b" ") else None
 
 
-def tokens(text: str, first: int = 0, last: int | None = None) -> list[Token]:
+def tokens(text: str, first: int = 0, last: int | None = None) -> list[WordToken]:
     """The words of a text with their places; a word's place includes the accents and joiners after its letters.
 
     `first` and `last` choose some of the words by their number: no places are worked out for the others.
     """
     if text.isascii() and len(folded := _folded(text)) == len(text):
-        return [Token(found[0], *found.span()) for found in islice(_WORD.finditer(folded), first, last)]
-    found: list[Token] = []
+        return [WordToken(found[0], *found.span()) for found in islice(_WORD.finditer(folded), first, last)]
+    found: list[WordToken] = []
     counted = 0
     begun: list[str] = []
     start = skipped = 0  # the character that gives the first one of `begun`, and how many others it gives before it
@@ -158,7 +158,7 @@ def tokens(text: str, first: int = 0, last: int | None = None) -> list[Token]:
                 final = came_from[close - 1]
                 # Up to what gives the next folded character, but at least the last letter (㍿ alone is four words).
                 after = came_from[close + 1 if portion.startswith(_CLOSE, close) else close]
-                found.append(Token(word, came_from[begin], after if after > final else final + 1))
+                found.append(WordToken(word, came_from[begin], after if after > final else final + 1))
         counted += amount
         if last is not None and counted >= last:
             break
@@ -247,10 +247,10 @@ def _closed(folded: str) -> str:
     return _CLOSED_EARLY.sub(rf"\1{_CLOSE}", folded) if _MARK in folded else folded
 
 
-def _read(folded: str) -> Iterator[Token]:
+def _read(folded: str) -> Iterator[WordToken]:
     """The words of a folded text, with their places in it."""
     for found in (_MARKED_WORD if _MARK in folded else _WORD).finditer(folded):
-        yield Token(_composed(found[0]), found.start(), found.end())
+        yield WordToken(_composed(found[0]), found.start(), found.end())
 
 
 def _composed(word: str) -> str:

@@ -41,7 +41,7 @@ _BLOCKS = {
 _CLOSE = {"li", "tr", "dd", "dt"}  # blocks with no blank line between them
 
 
-class Token(NamedTuple):
+class HtmlToken(NamedTuple):
     """A tag (`p`, `/p`) with its attributes as text, or a text without a name."""
 
     name: str
@@ -49,7 +49,7 @@ class Token(NamedTuple):
 
 
 @dataclass
-class Page:
+class HtmlPage:
     title: str = ""
     heading: str = ""
     text: str = ""
@@ -64,7 +64,7 @@ def charset_of(head: bytes) -> str:
     return {"macintosh": "mac-roman", "sjis": "shift_jis"}.get(name.lower(), name) if _KNOWN.fullmatch(name) else ""
 
 
-def read_page(markup: str) -> Page:
+def read_page(markup: str) -> HtmlPage:
     """The title, heading, meta tags and paragraphs of a page, without navigation and scripts."""
     writer = _Writer()
     for token in tokens(markup):
@@ -84,11 +84,11 @@ def read_page(markup: str) -> Page:
     return page
 
 
-def tokens(markup: str) -> Iterator[Token]:
+def tokens(markup: str) -> Iterator[HtmlToken]:
     at = 0
     while (start := markup.find("<", at)) >= 0:
         if start > at:
-            yield Token("", unescape(markup[at:start]))
+            yield HtmlToken("", unescape(markup[at:start]))
         if markup.startswith("<!--", start):
             at = markup.find("-->", start + 4) + 3
             if at < 3:
@@ -97,7 +97,7 @@ def tokens(markup: str) -> Iterator[Token]:
             at = markup.find("]]>", start) + 3
             if at < 3:
                 return
-            yield Token("", markup[start + 9 : at - 3])
+            yield HtmlToken("", markup[start + 9 : at - 3])
         elif markup[start + 1 : start + 2] in ("!", "?"):
             at = markup.find(">", start) + 1
             if at < 1:
@@ -109,20 +109,20 @@ def tokens(markup: str) -> Iterator[Token]:
             if at < 1:
                 return
             tag = name[0].lower()
-            yield Token(tag, markup[name.end() : at - 1])
+            yield HtmlToken(tag, markup[name.end() : at - 1])
             if tag in _RAW and not markup.startswith("/>", at - 2):
                 close = re.compile(rf"</{tag}", re.IGNORECASE).search(markup, at)
                 if close is None:
                     return
-                yield Token(
+                yield HtmlToken(
                     "",
                     markup[at : close.start()] if tag in ("script", "style") else unescape(markup[at : close.start()]),
                 )
                 at = close.start()
         else:
-            yield Token("", "<")
+            yield HtmlToken("", "<")
             at = start + 1
-    yield Token("", unescape(markup[at:]))
+    yield HtmlToken("", unescape(markup[at:]))
 
 
 def unescape(text: str) -> str:
@@ -144,7 +144,7 @@ class _Writer:
     """Builds the text of a page from its tokens."""
 
     def __init__(self) -> None:
-        self.page = Page()
+        self.page = HtmlPage()
         self.blocks: list[_Block] = []
         self.unseen: list[_Block] = []
         """The text of navigation and the like, used if the page has no other."""
@@ -153,7 +153,7 @@ class _Writer:
         self._parts: list[str] = []
         self._is_close = False
 
-    def take(self, token: Token) -> None:
+    def take(self, token: HtmlToken) -> None:
         if token.name.startswith("/"):
             tag = token.name[1:]
             if tag in _BLOCKS or tag in _UNSEEN:

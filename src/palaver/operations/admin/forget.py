@@ -22,7 +22,7 @@ from palaver.operations.operation import Route, operation
 from palaver.operations.sessions.sessions import delete_recorded
 from palaver.store.admin import forget as store
 from palaver.store.admin import trash
-from palaver.store.admin.forget import FoundDocument, Wanted
+from palaver.store.admin.forget import FoundDocument, ToForget
 from palaver.store.bus import agents, messages, threads
 from palaver.store.engines.database import Change, Reader
 from palaver.store.search import search_sessions
@@ -76,7 +76,7 @@ class ForgetAnswer:
 
 
 @dataclass(slots=True)
-class _Session:
+class _OldSession:
     """A session of which turns are to be forgotten."""
 
     owner: Owner
@@ -138,7 +138,7 @@ async def forget(workspace: Workspace, caller: Caller, request: Forget) -> Forge
     return answer
 
 
-def _wanted(read: Reader, request: Forget) -> Wanted:
+def _wanted(read: Reader, request: Forget) -> ToForget:
     since, until = between_dates(request.since, request.until)
     chosen = None
     if request.agent is not None:
@@ -152,7 +152,7 @@ def _wanted(read: Reader, request: Forget) -> Wanted:
         chosen = frozenset(of_program) if chosen is None else chosen & of_program
     if request.text is not None and len(request.text.strip()) < SHORTEST_TEXT:
         raise Refused("The text to forget is too short: it needs at least 3 characters.")
-    wanted = Wanted(request.text, since, until, request.session, chosen, program, request.project)
+    wanted = ToForget(request.text, since, until, request.session, chosen, program, request.project)
     if not wanted.is_narrow and not wanted.is_by_passage:
         raise Refused("Say what to forget: a session, a text, a period (since, until), an agent, program or project.")
     return wanted
@@ -161,18 +161,18 @@ def _wanted(read: Reader, request: Forget) -> Wanted:
 # Sessions
 
 
-def _indexed_sessions(found: list[FoundDocument], owners: dict[str, Owner]) -> dict[tuple[str, str], _Session]:
+def _indexed_sessions(found: list[FoundDocument], owners: dict[str, Owner]) -> dict[tuple[str, str], _OldSession]:
     recorded = {}
     for one in found:
         if one.source == "sessions" and one.agent_id:
             owner = owners.get(one.agent_id) or Owner(one.agent_id, one.agent_id, one.agent_id)
             ids = set(one.passages.values())
-            recorded[owner.slug, one.session_id] = _Session(owner, one.session_id, one.title, one.is_whole, ids)
+            recorded[owner.slug, one.session_id] = _OldSession(owner, one.session_id, one.title, one.is_whole, ids)
     return recorded
 
 
 def _find_in_files(
-    transcripts: Transcripts, wanted: Wanted, owners: dict[str, Owner], found: dict[tuple[str, str], _Session]
+    transcripts: Transcripts, wanted: ToForget, owners: dict[str, Owner], found: dict[tuple[str, str], _OldSession]
 ) -> None:
     """Add the turns of the transcripts: also those that were taken back, and those that are not indexed."""
     by_slug = {owner.slug: owner for owner in owners.values()}
@@ -190,17 +190,17 @@ def _find_in_files(
                     continue
                 if not wanted.is_by_passage or wanted.holds_for(turn.content, micros(turn.ts)):
                     if known is None:
-                        known = _Session(owner, turn.session_id, is_whole=not wanted.is_by_passage)
+                        known = _OldSession(owner, turn.session_id, is_whole=not wanted.is_by_passage)
                         found[owner.slug, turn.session_id] = known
                     known.turn_ids.add(turn.id)
 
 
-def _forget_in_other_files(workspace: Workspace, wanted: Wanted, owners: dict[str, Owner]) -> None:
+def _forget_in_other_files(workspace: Workspace, wanted: ToForget, owners: dict[str, Owner]) -> None:
     """Erase turns that a rebuild saved in the folder 'discarded', and lines with the text that cannot be read."""
     saved = workspace.settings.data / "discarded" / workspace.name
     for place in [workspace.transcripts, *(Transcripts(folder) for folder in saved.glob("*") if folder.is_dir())]:
         if place is not workspace.transcripts:
-            found: dict[tuple[str, str], _Session] = {}
+            found: dict[tuple[str, str], _OldSession] = {}
             _find_in_files(place, wanted, owners, found)
             for one in found.values():
                 place.forget(one.owner, one.session_id, one.turn_ids)
@@ -213,7 +213,7 @@ def _forget_in_other_files(workspace: Workspace, wanted: Wanted, owners: dict[st
 # Everything else
 
 
-def _forget_document(change: Change, document: FoundDocument, wanted: Wanted) -> None:
+def _forget_document(change: Change, document: FoundDocument, wanted: ToForget) -> None:
     if document.source != "bus":
         store.remove_conversation(change, document, wanted)
         return
@@ -232,7 +232,7 @@ def _forget_document(change: Change, document: FoundDocument, wanted: Wanted) ->
 # The list
 
 
-def _sessions_shown(recorded: dict[tuple[str, str], _Session]) -> Iterator[ForgottenPart]:
+def _sessions_shown(recorded: dict[tuple[str, str], _OldSession]) -> Iterator[ForgottenPart]:
     for one in recorded.values():
         yield ForgottenPart("session", one.session_id, one.title, len(one.turn_ids), one.is_whole)
 

@@ -53,7 +53,7 @@ def _may_hint(schema: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class BusHits:
     """`total` counts the returned results; `has_more` says whether there are others. `hint` is advice about the
     query."""
 
@@ -66,25 +66,25 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
-class HintedHits(Hits):
+class HintedHits(BusHits):
     hint: str
 
 
-def _plain(answer: Hits) -> Hits:
+def _plain(answer: BusHits) -> BusHits:
     return _marked(answer, as_text)
 
 
-def _html(answer: Hits) -> Hits:
+def _html(answer: BusHits) -> BusHits:
     return _marked(answer, as_html)
 
 
-def _marked(answer: Hits, mark: Callable[[str], str]) -> Hits:
+def _marked(answer: BusHits, mark: Callable[[str], str]) -> BusHits:
     for hit in answer.results:
         hit.snippet = mark(hit.snippet)
     return answer
 
 
-def _nothing(request: SearchMessages, hint: str) -> Hits:
+def _nothing(request: SearchMessages, hint: str) -> BusHits:
     return HintedHits([], 0, request.query, False, hint)
 
 
@@ -104,7 +104,7 @@ def _nothing(request: SearchMessages, hint: str) -> Hits:
         must_have={"q": "Query parameter 'q' must not be empty"},
     ),
 )
-def search_messages(read: SearchReader, caller: Caller, request: SearchMessages) -> Hits:
+def search_messages(read: SearchReader, caller: Caller, request: SearchMessages) -> BusHits:
     """Search messages by keywords, best match first, with a snippet around each match."""
     if not request.query.strip():
         raise Refused("query must not be empty")
@@ -155,4 +155,4 @@ def search_messages(read: SearchReader, caller: Caller, request: SearchMessages)
     ]
     if page.capped:
         return HintedHits(hits, len(hits), request.query, page.has_more, hints.CAPPED.format("messages"))
-    return Hits(hits, len(hits), request.query, page.has_more)
+    return BusHits(hits, len(hits), request.query, page.has_more)

@@ -10,7 +10,7 @@ from palaver.model.search import Loc
 from palaver.search.sources import filters
 from palaver.search.sources.filters import SourceFilters
 from palaver.search.sources.indexing import CHARACTER_TEXTS, GREETINGS, PROMPT_TEXTS
-from palaver.search.sources.shapes import CUT_FIELDS, Archive, Conversation, Sessions, Source
+from palaver.search.sources.shapes import CUT_FIELDS, Archive, ConversationSource, SessionsSource, Source
 
 __all__ = ["CUT_FIELDS", "SOURCES", "ParsedUri", "Source", "SourceFilters", "parse_uri"]
 
@@ -36,7 +36,7 @@ _ROWS = (
         loc_key="media_id",
         shown_facts=("media_type", "url"),
     ),
-    Conversation(
+    ConversationSource(
         name="chats",
         filters=filters.ChatsFilters,
         search_help="Search chats by title and messages, best match first.",
@@ -65,7 +65,7 @@ _ROWS = (
         id_help="Id or name of the prompt.",
         fields=PROMPT_TEXTS,
     ),
-    Conversation(
+    ConversationSource(
         name="bus",
         filters=filters.BusFilters,
         search_help="Search messages and threads of the bus with keywords or a question, best match first.",
@@ -76,7 +76,7 @@ _ROWS = (
         index_key="seq",
         first_index=1,
     ),
-    Sessions(
+    SessionsSource(
         name="sessions",
         filters=filters.SessionsFilters,
         search_help="Search turns of agents' sessions in your project with keywords or a question, best match first.",

@@ -133,7 +133,7 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Conversation(Source):
+class ConversationSource(Source):
     """A source of conversations. A hit on the title is the conversation itself."""
 
     is_conversation = True
@@ -194,7 +194,7 @@ class Conversation(Source):
         return replace(item, message_id=at.native_id, sender=who, created_at=when, last_modified=when)
 
 
-class Sessions(Conversation):
+class SessionsSource(ConversationSource):
     """Sessions. A fork copies the turns of a session, with their ids."""
 
     def key_of(self, hit: Candidate) -> Hashable:
@@ -216,7 +216,7 @@ class Sessions(Conversation):
         return at.role
 
 
-class Archive(Conversation):
+class Archive(ConversationSource):
     """Imported conversations. They can be imported twice, and be recorded as sessions too."""
 
     def key_of(self, hit: Candidate) -> Hashable:

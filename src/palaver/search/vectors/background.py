@@ -22,7 +22,7 @@ from palaver.search.vectors.worker import VectorWorker
 from palaver.settings import Settings
 from palaver.store.engines.database import Change, Dialect, Reader
 from palaver.store.search import vectors
-from palaver.store.search.vectors import Candidate, Missing
+from palaver.store.search.vectors import Missing, PassageToEmbed
 from palaver.store.workspaces import Workspace
 
 TOGETHER = 16
@@ -108,7 +108,7 @@ class Backlog:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._waiting: list[Candidate] = []
+        self._waiting: list[PassageToEmbed] = []
         """The next one comes last."""
         self._has_more = True
         """There may be others, in the whole workspace."""
@@ -134,7 +134,7 @@ class Backlog:
             after = self._settled
             self._settled, self._settling, self._settling_since = self._settling, highest, now
         self._read_to = highest
-        new = set[Candidate]()
+        new = set[PassageToEmbed]()
         for low, high in zip(after, highest, strict=True):
             if low < high:
                 new.update(vectors.candidates(read, self._model, low, high, MOST_WAITING))

@@ -41,7 +41,7 @@ def encoder(model: str, url: str, key: str, *, is_quick: bool = False) -> Encode
         case "words":
             return None
         case "openai" if name:
-            return _Endpoint(name, url, key)
+            return _EmbeddingService(name, url, key)
         case "fastembed" if name:
             missing = "PALAVER_MODEL=fastembed:NAME needs the package fastembed: pip install it"
             return _Local("fastembed", lambda package: _fastembed(package, name), missing)
@@ -61,7 +61,7 @@ def stored_name(model: str) -> str:
     return f"minilm {VERSION}" if model == "minilm" else model
 
 
-class _Endpoint:
+class _EmbeddingService:
     """A server with OpenAI's /embeddings API."""
 
     def __init__(self, name: str, url: str, key: str) -> None:

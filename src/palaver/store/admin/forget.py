@@ -37,7 +37,7 @@ SMALL_TABLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ToForget:
     """What to forget. Conditions that are not given hold for everything."""
 
     text: str | None = None
@@ -106,7 +106,7 @@ class FoundDocument:
         return str(self.facts.get("session_id", ""))
 
 
-def find(read: Reader, wanted: Wanted) -> list[FoundDocument]:
+def find(read: Reader, wanted: ToForget) -> list[FoundDocument]:
     """The documents of which something is to be forgotten. The passages of whole ones are included."""
     chosen = {row["id"]: row for row in _pages(read, "document_page") if _is_candidate(row, wanted)}
     found: dict[int, FoundDocument] = {}
@@ -152,7 +152,7 @@ def find(read: Reader, wanted: Wanted) -> list[FoundDocument]:
     return list(found.values())
 
 
-def _is_candidate(row: Row, wanted: Wanted) -> bool:
+def _is_candidate(row: Row, wanted: ToForget) -> bool:
     """Whether a document may have something to forget: by its session, agent, program and project."""
     facts = orjson.loads(row["data"])
     match row["source"]:
@@ -171,7 +171,7 @@ def _is_candidate(row: Row, wanted: Wanted) -> bool:
     return not wanted.is_narrow and wanted.text is not None
 
 
-def _is_named(row: Row, wanted: Wanted) -> bool:
+def _is_named(row: Row, wanted: ToForget) -> bool:
     """Whether a document itself contains the text: in its title, or in what its source keeps beside its passages."""
     if wanted.text is None or row["source"] == "sessions" or (row["source"] == "bus" and wanted.is_narrow):
         return False
@@ -180,7 +180,7 @@ def _is_named(row: Row, wanted: Wanted) -> bool:
     return wanted.contains(f"{row['title'] or ''}\n{row['data']}")
 
 
-def keys_of(read: Reader, document: FoundDocument, wanted: Wanted) -> set[str]:
+def keys_of(read: Reader, document: FoundDocument, wanted: ToForget) -> set[str]:
     """The keys of the tombstones that keep out what is removed of a document."""
     if document.source in ITEMS:
         rows = read.all("fingerprints_of_document", document_id=document.id)
@@ -195,7 +195,7 @@ def keys_of(read: Reader, document: FoundDocument, wanted: Wanted) -> set[str]:
     return gone
 
 
-def remove_conversation(change: Change, document: FoundDocument, wanted: Wanted) -> None:
+def remove_conversation(change: Change, document: FoundDocument, wanted: ToForget) -> None:
     """Remove an imported conversation, a chat or an item, or some of its messages."""
     if document.is_whole:
         documents.remove_document(change, document.id)
@@ -220,11 +220,11 @@ def remove_conversation(change: Change, document: FoundDocument, wanted: Wanted)
         change.run("put_body", document_id=document.id, field=archive.BRANCHES, text=text)
 
 
-def _is_said_gone(document: FoundDocument, said: Any, wanted: Wanted) -> bool:
+def _is_said_gone(document: FoundDocument, said: Any, wanted: ToForget) -> bool:
     return document.is_whole or wanted.holds_for(said.text, micros(said.ts) if said.ts else None)
 
 
-def find_rows(read: Reader, wanted: Wanted) -> dict[str, list[str]]:
+def find_rows(read: Reader, wanted: ToForget) -> dict[str, list[str]]:
     """The ids of rows in small tables that contain the text, by kind."""
     if wanted.text is None or wanted.is_narrow or wanted.is_timed:
         return {}
@@ -243,7 +243,7 @@ def remove_rows(change: Change, rows: dict[str, list[str]]) -> None:
             change.run(SMALL_TABLES[kind][1], id=id)
 
 
-def scrub_events(change: Change, wanted: Wanted, after: int) -> int | None:
+def scrub_events(change: Change, wanted: ToForget, after: int) -> int | None:
     """Empty the fields of events that contain the text. Returns the last event that was looked at; None at the end."""
     rows = change.all("events_after", after=after, limit=AT_ONCE)
     for row in rows:
@@ -253,7 +253,7 @@ def scrub_events(change: Change, wanted: Wanted, after: int) -> int | None:
     return rows[-1]["id"] if len(rows) == AT_ONCE else None
 
 
-def _scrubbed(value: Any, wanted: Wanted) -> Any:
+def _scrubbed(value: Any, wanted: ToForget) -> Any:
     match value:
         case dict():
             return {name: _scrubbed(one, wanted) for name, one in value.items()}

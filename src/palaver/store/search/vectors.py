@@ -21,7 +21,7 @@ class Missing(NamedTuple):
     text: str
 
 
-class Candidate(NamedTuple):
+class PassageToEmbed(NamedTuple):
     """A passage that needs a vector. The larger it is, the sooner."""
 
     is_typed: int
@@ -38,7 +38,7 @@ class Stale(NamedTuple):
     is_wanted: bool
 
 
-class Counts(NamedTuple):
+class VectorCounts(NamedTuple):
     passages: int
     """Those that get a vector."""
     vectors: int
@@ -59,10 +59,10 @@ def lowest_ids() -> list[int]:
     return [id_range_of(source)[0] - 1 for source in SOURCES]
 
 
-def candidates(read: Reader, model: str, after: int, upto: int, limit: int) -> list[Candidate]:
+def candidates(read: Reader, model: str, after: int, upto: int, limit: int) -> list[PassageToEmbed]:
     """The first of those passages with ids in (after, upto] that need a vector."""
     rows = read.rows("passages_to_encode", model=model, after=after, upto=upto, limit=limit)
-    return [Candidate._make(row) for row in rows]
+    return [PassageToEmbed._make(row) for row in rows]
 
 
 def missing(read: Reader, model: str, passage_ids: Sequence[int]) -> list[Missing]:
@@ -117,10 +117,10 @@ def of(read: Reader, model: str, passage_ids: Sequence[int]) -> dict[int, bytes]
     return {row["passage_id"]: bytes(row["vector"]) for row in rows}
 
 
-def counts(read: Reader, model: str) -> Counts:
+def counts(read: Reader, model: str) -> VectorCounts:
     """How many passages get vectors, and how many have one. It takes about 0.2 s at a million."""
     row = read.must("count_vectors", model=model)
-    return Counts(row["passages"], row["vectors"])
+    return VectorCounts(row["passages"], row["vectors"])
 
 
 class StoredVector(NamedTuple):

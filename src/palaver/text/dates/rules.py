@@ -48,7 +48,7 @@ _TOKEN = re.compile(
 )
 
 
-class Token(NamedTuple):
+class DateToken(NamedTuple):
     kind: str
     text: str
     word: str
@@ -57,7 +57,7 @@ class Token(NamedTuple):
     end: int
 
 
-NO_TOKEN = Token("", "", "", 0, 0)
+NO_TOKEN = DateToken("", "", "", 0, 0)
 
 
 class Tokens:
@@ -66,12 +66,14 @@ class Tokens:
     def __init__(self, text: str, local: Callable[[datetime], datetime], this_year: int) -> None:
         self.text, self.local, self.this_year = text, local, this_year
         fold = str.lower if text.isascii() else words.fold
-        self.tokens = [Token(one.lastgroup or "", one[0], fold(one[0]), *one.span()) for one in _TOKEN.finditer(text)]
+        self.tokens = [
+            DateToken(one.lastgroup or "", one[0], fold(one[0]), *one.span()) for one in _TOKEN.finditer(text)
+        ]
         self.size = len(self.tokens)
         self._ends = [n for n, one in enumerate(self.tokens) if one.text in ".!?;" and one.kind == "sign"]
         self._tenses: dict[int, bool] = {}
 
-    def at(self, number: int) -> Token:
+    def at(self, number: int) -> DateToken:
         return self.tokens[number] if 0 <= number < self.size else NO_TOKEN
 
     def word(self, number: int) -> str:

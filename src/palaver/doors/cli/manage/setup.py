@@ -27,7 +27,7 @@ from palaver.settings import LOOPBACK, Settings
 from palaver.setup import agents_md as blocks
 from palaver.setup import changes, files
 from palaver.setup.changes import ClientPlan, FileChange, SetupTask, mask
-from palaver.setup.check import Found, NoAnswer, State, check, greet, probe_recording
+from palaver.setup.check import NamedServer, NoAnswer, State, check, greet, probe_recording
 from palaver.setup.clients import (
     BY_NAME,
     CLIENTS,
@@ -183,7 +183,7 @@ def connection_of(home: Path) -> dict[str, str]:
 
 def _about_server(server: Server) -> Iterator[str]:
     try:
-        greeting = greet(Found(server.url, server.authorization))
+        greeting = greet(NamedServer(server.url, server.authorization))
     except NoAnswer as problem:
         yield f"The server does not answer yet. {problem}"
         if not server.is_remote:

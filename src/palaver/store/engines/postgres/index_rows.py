@@ -47,7 +47,7 @@ def write(connection: Connection, rows: Mapping[int, IndexRow | None], fresh: se
             stems = f"{row.stems.replace(STEM, ' ')} " if others else None
             yield id, length, own, tokens, None if stems == tokens else stems
             # Made here, while the server is busy with the index rows.
-            if isinstance(row.prepared, PreparedText):
+            if isinstance(row.prepared, PreparedRow):
                 runs = row.words if row.prepared.runs is None else row.prepared.runs
                 substrings.add(id, row.prepared.numbers, runs, row.created_at)
             elif row.substring:
@@ -109,7 +109,7 @@ def _hold(connection: Connection, rows: dict[int, IndexRow]) -> bool:
     return True
 
 
-class PreparedText(NamedTuple):
+class PreparedRow(NamedTuple):
     """What can be made of a text before its passage has an id."""
 
     words: str
@@ -120,13 +120,13 @@ class PreparedText(NamedTuple):
     """Its words for the table of words, if they are not its words in the index."""
 
 
-def prepare_text(words: list[str], stems: list[str], substring: str) -> PreparedText | None:
+def prepare_text(words: list[str], stems: list[str], substring: str) -> PreparedRow | None:
     """None for a text without words, or one that is too long for one row."""
     if not words or not _fit_one_row(words, stems):
         return None
     if numbers := numbers_by_tokens(substring, words):
-        return PreparedText(_literal(words, stems), numbers, None)
-    return PreparedText(_literal(words, stems), *numbers_and_words(substring))
+        return PreparedRow(_literal(words, stems), numbers, None)
+    return PreparedRow(_literal(words, stems), *numbers_and_words(substring))
 
 
 def _fit_one_row(words: Sequence[str], stems: Sequence[str]) -> bool:
@@ -153,7 +153,7 @@ def tsvectors(row: IndexRow, passage_id: int) -> tuple[str, list[str]]:
     words, stems = row.words.split(" ", MOST_WORDS), row.stems.replace(STEM, "").split(" ", MOST_WORDS)
     if not row.words:
         return " ".join(scopes), []
-    if isinstance(row.prepared, PreparedText):
+    if isinstance(row.prepared, PreparedRow):
         return row.prepared.words + " ".join(scopes), []
     rest, stems_of_rest = (words.pop(), stems.pop()) if len(words) > MOST_WORDS else ("", "")
     if not rest and _fit_one_row(words, stems):

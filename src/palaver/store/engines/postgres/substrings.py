@@ -59,7 +59,7 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class SubstringLookup:
     """What a text with a substring has: all these numbers, and each fragment in one of its words."""
 
     numbers: str
@@ -118,7 +118,7 @@ def _grams_around_others(text: str) -> set[str]:
     return found
 
 
-def lookup_of(part: str) -> Lookup:
+def lookup_of(part: str) -> SubstringLookup:
     """What to look up for a substring."""
     length = min(3, len(part))
     numbers = {gram for gram in grams(part, length) if _OTHERS.search(gram)}
@@ -131,7 +131,7 @@ def lookup_of(part: str) -> Lookup:
             numbers |= grams(word, 3)
         else:
             numbers.add(word)
-    return Lookup(array(numbers), fragments)
+    return SubstringLookup(array(numbers), fragments)
 
 
 def word_row(word: str) -> tuple[str, str, str]:
