@@ -17,9 +17,9 @@ from urllib.parse import quote
 import httpx2
 
 from palaver.errors import PalaverError, Unavailable
+from palaver.settings import LOOPBACK
 
 URL = "http://127.0.0.1:39765"
-THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
 
 class Refusal(PalaverError):
@@ -42,7 +42,7 @@ class Palaver:
             headers=headers,
             timeout=timeout,
             verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True,
-            trust_env=httpx2.URL(url).host not in THIS_MACHINE,  # no proxy for this machine
+            trust_env=httpx2.URL(url).host not in LOOPBACK,  # no proxy for this machine
         )
 
     def __enter__(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -54,7 +54,8 @@ def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...])
             is_beside_server = running_server(here.settings) is not None
             if here.engine.long_changes_at_once > 1:  # nobody waits for a lock that this process holds
                 lower_priority()
-            with _progress() as progress:
+            line = printing.StatusLine()
+            try:
                 return await import_paths(
                     here,
                     files,
@@ -62,8 +63,10 @@ def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...])
                     is_beside_server=is_beside_server,
                     urls=urls,
                     tool_output=tool_output,
-                    progress=progress,
+                    progress=lambda summary: line.draw(_says(summary)),
                 )
+            finally:
+                line.draw("")
 
     summary = asyncio.run(work())
     if target.format == "table":
@@ -80,22 +83,12 @@ def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...])
         raise PalaverError("Some files could not be read; see above.")
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[Summary], None]]:
-    """A counter on stderr. Only shown on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda summary: None
-        return
-
-    def show(summary: Summary) -> None:
-        done = summary.new + summary.changed + summary.unchanged
-        what = "conversations" if summary.kinds.keys() <= {"conversations"} else "items"
-        share = f", {summary.bytes_read / summary.bytes_total:.0%}" if summary.bytes_total else ""
-        sys.stderr.write(f"\r\x1b[K{done:,} {what}, {summary.messages:,} messages{share} …")
-        sys.stderr.flush()
-
-    yield show
-    sys.stderr.write("\r\x1b[K")
+def _says(summary: Summary) -> str:
+    """How far an import is."""
+    done = summary.new + summary.changed + summary.unchanged
+    what = "conversations" if summary.kinds.keys() <= {"conversations"} else "items"
+    share = f", {summary.bytes_read / summary.bytes_total:.0%}" if summary.bytes_total else ""
+    return f"{done:,} {what}, {summary.messages:,} messages{share} …"
 
 
 def _show_summary(summary: Summary, dry_run: bool) -> None:

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,7 @@ BEGIN, END = "\ue000", "\ue001"
 """Marks around bold text. `styled` replaces them when a line is written."""
 NARROWEST = 24
 """Minimum width of a wrapped column."""
+REDRAW_SECONDS = 0.1
 
 _UNSEEN = re.compile(f"[{SIGNS}{BEGIN}{END}]")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
@@ -67,6 +69,20 @@ def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
 
     with click.progressbar(length=max(total, 1), label=label, file=sys.stderr) as bar:
         yield bar.update
+
+
+class StatusLine:
+    """One line on stderr, redrawn in place and removed at the end. Only shown on a terminal."""
+
+    def __init__(self, *, is_shown: bool = True) -> None:
+        self._is_shown, self._drawn = is_shown and sys.stderr.isatty(), 0.0
+
+    def draw(self, line: str) -> None:
+        """Show a line, but not too often. An empty one removes it."""
+        if self._is_shown and not (line and time.monotonic() < self._drawn + REDRAW_SECONDS):
+            self._drawn = time.monotonic()
+            sys.stderr.write("\r\x1b[K" + line)
+            sys.stderr.flush()
 
 
 def read_stdin() -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -32,7 +30,6 @@ from palaver.operations.sessions.private import privacy_rules
 from palaver.operations.sessions.watch import PROGRAMS, NewTurns, TurnStore, Watch, WatchCounts, default_folders
 from palaver.text.tool_output import CHOICES, ToolOutput
 
-REDRAW_SECONDS = 0.1
 TOOL_OUTPUT_HELP = "How much of the tool calls of coding agents to keep. [default: short]"
 
 
@@ -107,7 +104,7 @@ async def _watch(target: options.Target, places: list[Path], asked: WatchOptions
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with turn_store(target, asked.token or target.token, is_patient=not asked.once) as store:
-        progress = Progress(is_shown=not asked.quiet and sys.stderr.isatty())
+        progress = Progress(is_shown=not asked.quiet)
         rules = privacy_rules(target.settings(), is_here=True)
         watch = Watch(store, places, asked.agent, asked.tool_output, progress.update, rules=rules)
         only_files = asked.once and all(place.is_file() for place in places)
@@ -145,22 +142,19 @@ async def turn_store(target: options.Target, token: str | None, *, is_patient: b
 
 
 class Progress:
-    """One progress line on stderr, redrawn in place and removed at the end. Only shown on a terminal."""
+    """How far the session files were read, on one line."""
 
     def __init__(self, *, is_shown: bool) -> None:
-        self._is_shown, self._drawn = is_shown, 0.0
+        self._line, self._is_over = output.StatusLine(is_shown=is_shown), False
 
     def update(self, tally: WatchCounts) -> None:
-        is_over = tally.done == tally.of
-        if not self._is_shown or (not is_over and time.monotonic() < self._drawn + REDRAW_SECONDS):
+        if self._is_over:
             return
-        self._drawn = time.monotonic()
         line = f"{tally.done:,} of {_count(tally.of, 'file')}, {_count(tally.turns, 'new turn')}"
         if skipped := tally.skipped_lines.total():
             line += f", {_count(skipped, 'line')} skipped"
-        sys.stderr.write("\r\x1b[K" + ("" if is_over else line))
-        sys.stderr.flush()
-        self._is_shown = not is_over
+        self._is_over = tally.done == tally.of
+        self._line.draw("" if self._is_over else line)
 
 
 def summary(tally: WatchCounts, format: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from palaver.model.people import Caller
 
 Kind = Literal["login", "logout", "token", "workspace", "denied", "export", "deletion", "upkeep"]
-KINDS: tuple[Kind, ...] = ("login", "logout", "token", "workspace", "denied", "export", "deletion", "upkeep")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Facts = dict[str, str | int]
 
 TERMINAL = "terminal"
