@@ -22,6 +22,11 @@ from typing import Any, ClassVar, TypeVar
 
 T = TypeVar("T")
 
+UNKNOWN_AGENT = (
+    "The server does not know which agent you are. Call bus_connect, then repeat this call with the agent_id "
+    "and token it returned. (People: add ?agent=NAME to the server's address.)"
+)
+
 
 class PalaverError(Exception):
     """An error whose message the caller can understand and act on."""

@@ -20,13 +20,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from palaver.errors import Forbidden, Refused, Unauthorized
+from palaver.errors import UNKNOWN_AGENT, Forbidden, Refused, Unauthorized
 from palaver.model import visibility
 from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller, Client, title_of
 from palaver.model.projects import project_name
 from palaver.model.times import now
-from palaver.search import hints
 from palaver.store.bus import agents, names
 from palaver.store.bus.agents import NewAgent
 from palaver.store.bus.agents import connection_key as connection_key
@@ -137,7 +136,7 @@ def must_be_agent(change: Change, caller: Caller) -> Agent:
 
 
 def unknown_agent() -> Refused:
-    return Refused(hints.UNKNOWN_AGENT)
+    return Refused(UNKNOWN_AGENT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,6 @@ from palaver.model.requests import Request
 NO_WORD = "There is no word to look for in this query."
 CAPPED = "Very many {} match; only the newest were ranked. Add a word to narrow the search."
 NOT_RECORDED = "None of your sessions has been recorded yet."
-UNKNOWN_AGENT = (
-    "The server does not know which agent you are. Call bus_connect, then repeat this call with the agent_id "
-    "and token it returned. (People: add ?agent=NAME to the server's address.)"
-)
 
 
 def nothing_found(what: str, filters: Iterable[str] = (), advice: str = "Try other words or another spelling.") -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
+from palaver.errors import UNKNOWN_AGENT
 from palaver.model.events import encode
 from palaver.model.search import Capped, LeanItem, NamedTime, ResultItem, SearchResponse
 from palaver.model.times import iso
@@ -133,7 +134,7 @@ def hint_for(read: Reader, ask: Ask, page: SearchResponse, *, is_again: bool) ->
     if not question.terms and (not page.operators or question.text.strip()):
         return hints.NO_WORD
     if ask.sources == ("sessions",) and caller.is_agent and caller.acting_agent is None:
-        return hints.NOT_RECORDED if caller.session.slug else hints.UNKNOWN_AGENT
+        return hints.NOT_RECORDED if caller.session.slug else UNKNOWN_AGENT
     if not page.results and ask.page.offset and page.total_estimated:
         return hints.no_more(page.total_estimated)
     if not page.results and not page.suppressed:
