@@ -291,6 +291,7 @@ def test_titles_are_found_whatever_their_case_too(place: Place):
         assert place.blocks(query=query) == ["said"]
 
 
+@pytest.mark.examples(12)
 @ONE_ENGINE
 @pytest.mark.parametrize(
     "sign", ["%", "_", "*", '"', "'", "\\", "?", "[a-z]", "--", ";", "(", "{", "}", ",", ":", "^", "NOT ", " OR "]
@@ -1045,6 +1046,7 @@ def test_what_was_deleted_from_it_is_not_found_until_it_is_imported(tmp_path: Pa
         assert place.blocks(query="ivy elsewhere") == ["ivy elsewhere"]
 
 
+@pytest.mark.thorough
 def test_a_search_answers_from_what_is_read_of_a_large_database(tmp_path: Path):
     """It says that reading goes on, until all is read."""
     path = make(tmp_path / "a.db", *(("user", f"ivy {n}", NOON + n) for n in range(3000)))

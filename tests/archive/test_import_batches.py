@@ -97,6 +97,7 @@ async def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     workspace.close()
 
 
+@pytest.mark.thorough
 async def test_what_was_read_before_the_reader_died_is_kept_and_the_rest_comes_next_time(
     here: Workspace, tmp_path: Path
 ):

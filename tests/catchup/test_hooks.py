@@ -405,6 +405,7 @@ def test_cursor_gets_at_a_stop_what_it_could_not_be_shown_at_a_prompt(place: Ser
 # Handled messages do not return
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize("how", ["answered", "reacted", "read", "shown at a stop", "shown at a start"])
 def test_a_handled_message_does_not_return(program: Program, place: Server, api: httpx.Client, how: str):
     briefing = program.start()

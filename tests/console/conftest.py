@@ -26,7 +26,8 @@ from tests.helpers import Server, Thread, start_server
 
 expect.set_options(timeout=15_000)
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+"""Without the parts around the page a browser needs a third of the time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

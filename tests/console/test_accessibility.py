@@ -91,6 +91,9 @@ def check(page: Page) -> None:
     found: dict[str, list[str]] = {}
     for size in (WIDE, PHONE):
         page.set_viewport_size(size)
+        expect(page.locator("main:visible, [role=main]:visible")).to_have_count(
+            1
+        )  # the list of threads knows the width
         page.emulate_media(color_scheme="light")
         found[f"light, {size['width']} px"] = page.evaluate(RUN)
         page.emulate_media(color_scheme="dark")

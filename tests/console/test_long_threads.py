@@ -49,6 +49,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str
         yield server, thread_id
 
 
+@pytest.mark.thorough
 def test_it_is_painted_at_once_and_little_is_transferred(window: Opening, long: tuple[Server, str]):
     server, thread_id = long
     page = window(f"#/threads/{thread_id}", at=server, is_new=True)

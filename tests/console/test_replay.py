@@ -322,6 +322,7 @@ CODE = {
 }
 
 
+@pytest.mark.thorough
 @both_themes
 def test_code_of_common_languages_is_coloured_and_legible(window: Opening, thread: Thread, scheme: str):
     for language, (code, _) in CODE.items():

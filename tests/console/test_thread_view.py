@@ -361,6 +361,7 @@ def test_changes_during_the_load_of_the_list_are_not_lost(window: Opening, threa
     expect(page.locator(f"[data-thread='{doomed.id}']")).to_have_count(0)
 
 
+@pytest.mark.thorough
 def test_many_new_threads_are_loaded_with_few_requests(window: Opening, tmp_path: Path):
     with start_server(tmp_path) as server, server.client() as api:
         for name in ("first", "second"):

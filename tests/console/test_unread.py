@@ -83,6 +83,7 @@ def test_few_unread_messages_open_at_the_end_with_the_line_in_view(window: Openi
     eventually(lambda: mark(thread) == 41)
 
 
+@pytest.mark.thorough
 def test_marks_are_the_same_on_another_device(window: Opening, unread: Thread):
     desk = window("#/threads", viewport=WIDE)
     row = desk.locator(f"[data-thread='{unread.id}']")

@@ -232,6 +232,7 @@ def test_the_socket_of_a_killed_server_is_ignored_and_replaced(tmp_path: Path):
     assert not (tmp_path / server_socket.NAME).exists()
 
 
+@pytest.mark.thorough
 def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path):
     with start_server(tmp_path) as server:
         os.kill(server.pid, signal.SIGSTOP)

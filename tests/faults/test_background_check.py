@@ -232,6 +232,7 @@ def test_sound_data_has_no_findings(engine: Engine, tmp_path: Path):
         assert "WARNING" not in here.log().upper() or "check of" not in here.log()
 
 
+@pytest.mark.thorough
 @ONE_ENGINE
 def test_the_check_waits_for_an_import_of_another_process(engine: Engine, tmp_path: Path):
     with watched(engine, tmp_path / "home") as here:
@@ -288,6 +289,7 @@ def test_a_removed_protection_of_the_audit_log_is_reported_and_restored(engine: 
             run_in_server_database(here, "UPDATE audit SET who = 'nobody'")
 
 
+@pytest.mark.thorough
 def test_texts_of_an_earlier_version_get_their_checksums(engine: Engine, tmp_path: Path):
     with watched(engine, tmp_path / "home") as here:
         run_in_workspace(engine, here.place, "UPDATE passages SET checksum = NULL")

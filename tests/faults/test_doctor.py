@@ -316,6 +316,7 @@ def test_turns_that_are_discarded_are_kept_in_a_folder(place: Place):
     assert len(seen(place).turns) == 3
 
 
+@pytest.mark.thorough
 def test_a_lost_server_database_is_reported_and_its_workspaces_are_listed_again(engine: Engine, tmp_path: Path):
     place = Place(tmp_path / "home", engine.fresh())
     terminal = Terminal(place.home)
@@ -488,6 +489,7 @@ INDEX_TABLES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("gone", ["each", "all"])
 def test_tables_of_the_index_that_are_missing_are_made_again(engine: Engine, tmp_path: Path, gone: str):
     place = Place(tmp_path / "home", engine.fresh())
@@ -609,6 +611,7 @@ def test_what_is_missing_in_the_index_is_seen_and_taken_in(engine: Engine, tmp_p
     assert len(there.turns) == 3
 
 
+@pytest.mark.thorough
 def test_an_index_postgresql_calls_invalid_is_made_anew(postgres: Any, tmp_path: Path):
     place = Place(tmp_path / "home", postgres())
     assert place.wrong() == (0, "")

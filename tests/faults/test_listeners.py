@@ -189,6 +189,7 @@ MANY = 5_000 if IS_LONG else 3_000
 """Events. Kept in memory for 20 listeners, even the fewer would need twice the memory that the test allows."""
 
 
+@pytest.mark.thorough
 @ONE_ENGINE
 @pytest.mark.timeout(300)
 def test_listeners_who_never_read_do_not_fill_the_memory(start: Start):

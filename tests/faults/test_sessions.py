@@ -218,6 +218,7 @@ def broken(url: str) -> Iterator[None]:
         connection.close()
 
 
+@pytest.mark.thorough
 def test_recording_goes_on_without_the_index_and_it_catches_up_by_itself(start: Start):
     with start(before=QUICK, PALAVER_SEARCH_TIMEOUT=0.3) as server:
         client, unique = Client(server), word()

@@ -560,6 +560,7 @@ def test_reindex_makes_all_vectors_with_the_shipped_model(tmp_path: Path):
     assert shown["model"] == {"name": "minilm", "passages": 1, "done": 1}
 
 
+@pytest.mark.thorough
 def test_labelled_questions_are_asked_with_its_vectors(tmp_path: Path, endpoint: Endpoint):
     said = [{"id": f"m{n}", "speaker": "Ann", "text": f"The wug has a {it}."} for n, it in enumerate(("cat", "dog"))]
     world = {

@@ -330,6 +330,7 @@ def test_chunks_of_a_size_and_overlap_are_cut_on_the_way(mcp: Mcp, note: dict[st
 LANDINGS = ["snippet", "chunk", "chunk_with_siblings", "auto"]
 
 
+@pytest.mark.examples(8)
 @BOTH_ENGINES
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_loc_of_a_result_lands_on_text_with_the_match(

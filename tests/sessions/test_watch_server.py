@@ -161,6 +161,7 @@ def test_turns_go_to_the_server_and_only_new_ones_the_second_time(laptop: Laptop
     assert not (laptop.home / "palaver" / "house.db").exists()  # nothing is kept here but the marks
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("fault", ["before", "after"])
 def test_a_connection_that_breaks_loses_and_doubles_nothing(
     laptop: Laptop, api: httpx.Client, cutter: Cutter, fault: Fault

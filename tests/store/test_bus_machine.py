@@ -312,5 +312,6 @@ def test_random_operations_agree_with_a_model_on_sqlite():
         shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.mark.thorough
 def test_random_operations_agree_with_a_model_on_postgres(postgres: Callable[[], str]):
     machine_test(Settings(database_url=postgres()), examples=20, steps=30)

@@ -148,6 +148,7 @@ async def test_a_million_characters_are_found_by_their_first_and_last_words(bus:
     assert await bus.found("short") == {message.id}
 
 
+@pytest.mark.examples(4)
 @pytest.mark.parametrize("text", ["a " * 500_000, "x" * 1_000_000, "日" * 1_000_000, "𠀀" * 300_000])
 async def test_long_texts_of_few_words_are_stored_and_found(bus: Bus, text: str):
     thread = await bus.thread()

@@ -170,6 +170,7 @@ async def both(settings: Settings, tmp_path: Path) -> AsyncIterator[tuple[Bus, B
         yield one, other
 
 
+@pytest.mark.thorough
 async def test_scores_are_the_same_on_both_engines(both: tuple[Bus, Bus]):
     for query in [*map(expression, QUERIES), *(closer(plain(typed)) for typed in PLAIN)]:
         answers = []

@@ -249,6 +249,7 @@ def test_who_has_no_good_token_gets_nothing_anywhere(scene: Scene, comer: Comer,
     assert wrong == []
 
 
+@pytest.mark.examples(4)
 @pytest.mark.parametrize("comer", KNOWN, indirect=True)
 def test_what_is_elsewhere_is_nowhere(scene: Scene, comer: Comer, checks: list[int]):
     """Asked for another workspace's things, every door answers as if there were none."""
@@ -284,6 +285,7 @@ def _must_be_refused(comer: Comer, door: str) -> bool:
     return comer.is_agent and door in PEOPLE_ONLY
 
 
+@pytest.mark.examples(4)
 @pytest.mark.parametrize("comer", KNOWN, indirect=True)
 def test_in_ones_own_workspace_nothing_of_others_is_shown(scene: Scene, comer: Comer, checks: list[int]):
     assert comer.home
@@ -329,6 +331,7 @@ def call(mcp: Mcp, tool: str, world: World) -> tuple[dict[str, Any], str]:
     return mcp.exchange("tools/call", name=tool, arguments=known), json.dumps(known, ensure_ascii=False)
 
 
+@pytest.mark.examples(4)
 @pytest.mark.parametrize("comer", AGENTS, indirect=True)
 def test_no_tool_tells_of_another_workspace(scene: Scene, comer: Comer, checks: list[int]):
     mcp = Mcp(comer.api)
@@ -365,6 +368,7 @@ def _wrong_tools(mcp: Mcp, scene: Scene, comer: Comer, checks: list[int]) -> lis
     return wrong
 
 
+@pytest.mark.examples(4)
 @pytest.mark.parametrize("comer", AGENTS, indirect=True)
 def test_no_resource_and_no_prompt_tells_of_another_workspace(scene: Scene, comer: Comer, checks: list[int]):
     assert comer.home

@@ -264,6 +264,7 @@ def _over_rest(operation: Operation, api: httpx.Client, asked: dict[str, Any]) -
     return api.request(face.method, filled, json=rest)
 
 
+@pytest.mark.examples(6)
 @pytest.mark.thorough("postgres")
 @pytest.mark.parametrize("owner", OWNERS)
 @pytest.mark.parametrize("caller", CALLERS)

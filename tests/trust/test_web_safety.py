@@ -87,6 +87,7 @@ def test_a_large_body_over_a_slow_line_is_welcome(hasty: Server):
         assert sock.recv(100).startswith(b"HTTP/1.1 201")
 
 
+@pytest.mark.thorough
 def test_who_does_not_take_the_answer_is_cut_off(hasty: Server):
     with hasty.client() as api:
         thread = Thread(api)
@@ -109,6 +110,7 @@ def test_who_does_not_take_the_answer_is_cut_off(hasty: Server):
     assert "Traceback" not in hasty.said()
 
 
+@pytest.mark.thorough
 def test_a_listener_is_not_cut_off_for_being_quiet(hasty: Server):
     with hasty.client() as api, listen(api) as listener:
         time.sleep(2.5)  # the thing itself: longer than any deadline of this server

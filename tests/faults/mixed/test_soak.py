@@ -20,6 +20,7 @@ def test_many_clients_do_everything_without_an_error(engine: str, tmp_path: Path
     assert len(result.measured) > 3
 
 
+@pytest.mark.thorough
 def test_memory_that_grows_is_found():
     def measured(*memory: float) -> list[Measurement]:
         return [Measurement(n / 6, mb, 0.0, 10, 10, n, 0) for n, mb in enumerate(memory)]

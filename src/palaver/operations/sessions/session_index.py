@@ -27,6 +27,8 @@ INDEXED_AT_ONCE = 500
 """Turns in one change while catching up."""
 REINDEXED_AT_ONCE = 2_000
 """Turns in one change while rebuilding."""
+REINDEXED_TOGETHER = 16
+"""Transcripts that are read at the same time while rebuilding. Their changes share transactions."""
 NAMED = 10
 """How many files or lines a warning names."""
 TRIES, WAIT_SECONDS = 5, 0.1
@@ -175,8 +177,10 @@ async def reindex(
     kept = [] if discard_missing else alone
     keep = {(one.owner.id, one.session_id): {turn.id for turn in one.turns} for one in kept}
     rebuilt = Rebuilt(sum(len(one.turns) for one in kept), kept, [])
-    for transcript in await _transcripts(workspace, await _owners(workspace)):
-        await _rebuild(workspace, transcript, keep, progress, rebuilt)
+    transcripts = await _transcripts(workspace, await _owners(workspace))
+    for first in range(0, len(transcripts), REINDEXED_TOGETHER):
+        some = transcripts[first : first + REINDEXED_TOGETHER]
+        await asyncio.gather(*(_rebuild(workspace, one, keep, progress, rebuilt) for one in some))
     dropped = {(one.owner.id, one.session_id) for one in alone} - keep.keys()
     for transcript, id in await _indexed_sessions(workspace):
         owner, session = transcript.owner, (transcript.owner.id, id)
