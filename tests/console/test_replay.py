@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import pytest
 from playwright.sync_api import Locator, Page, ViewportSize, expect
 from tests.console.conftest import PHONE, WIDE, Opening, both_sizes, both_themes
 from tests.console.sessions import LONG, address, coding_session, record, turn

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import httpx
+import pytest
 from playwright.sync_api import FilePayload, Page, Route, expect
 from tests.console.conftest import Opening, Slow
 from tests.helpers import Thread, eventually, start_server, word
