@@ -17,7 +17,7 @@ HEAD = """<!-- Made by tools/reliability.py from a run of the tests: do not edit
 
 Each row is the latest result of one test, with the command to repeat it. `make faults` is the
 long run: 1,000 kills, 100 power cuts, and every user at every door on both engines. `make soak` runs 50 clients for
-half an hour. `make test` has a short run of each. A test fails when palaver breaks a guarantee.
+half an hour. `make test` and `make test-all` have a short run of each. A test fails when palaver breaks a guarantee.
 
 {about}
 
