@@ -4,7 +4,7 @@ ARGS ?=
 export PYTHON
 
 BIN := .venv/bin
-TESTS := $(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder
+TESTS := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 HAVE_RUNTIME := .venv/.have-runtime
 HAVE_DEV := .venv/.have-dev
 
@@ -23,13 +23,11 @@ serve: setup ## run the server: make serve ARGS="--port 8000"
 	@$(BIN)/palaver serve $(ARGS)
 
 test: setup-dev ## run the tests, each behaviour once: make test ARGS="-k search"
-	@tools/ensure-chromium >/dev/null
-	@tools/clients --install
+	@tools/prepare-tests test
 	@$(TESTS) --share main $(ARGS)
 
 test-all: setup-dev ## run the tests that make test leaves out: all combinations, more examples, all clients
-	@tools/ensure-chromium >/dev/null
-	@tools/clients --install test-all
+	@tools/prepare-tests test-all
 	@$(TESTS) --share rest $(ARGS)
 
 lint: setup-dev ## check style, format and types

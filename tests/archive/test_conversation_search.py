@@ -599,6 +599,7 @@ def test_any_other_error_is_a_short_message_without_details_and_the_log_has_them
 
 
 # The protocols do not depend on where it searches. A canonical database over stdio has tests of its own below.
+@pytest.mark.examples(3)
 @pytest.mark.parametrize(
     "place, door",
     [*(("sqlite", door) for door in DOORS), ("postgres", "stdio"), ("canonical", "http-2025")],

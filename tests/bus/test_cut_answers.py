@@ -52,6 +52,7 @@ def read_all(client: Mcp, tool: str, thread: Thread, **arguments: Any) -> list[i
         after = answer["current_seq"]
 
 
+@pytest.mark.examples(1)
 @both_forms
 def test_a_client_that_goes_on_at_current_seq_misses_nothing(api: httpx.Client, thread: Thread, answers: str):
     count = PAGE + 20

@@ -397,6 +397,7 @@ def test_with_tokens_nobody_becomes_another_agent(guarded: Server, tokens: dict[
 # Looking after agents
 
 
+@pytest.mark.thorough
 def test_agents_not_seen_for_long_leave_the_list(tmp_path: Path):
     with start_server(tmp_path, PALAVER_AGENT_TTL=0, PALAVER_HEARTBEAT_TIMEOUT=0) as server, server.client() as api:
         client = Program(api, "tests")

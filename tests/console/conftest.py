@@ -195,4 +195,4 @@ both_sizes = pytest.mark.parametrize(
     "viewport", [pytest.param(WIDE, id="wide"), pytest.param(PHONE, id="phone", marks=pytest.mark.thorough)]
 )
 """Runs a test in a wide window, and with `make test-all` in one as narrow as a phone."""
-both_themes = pytest.mark.parametrize("scheme", ["light", "dark"])
+both_themes = pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.thorough)])

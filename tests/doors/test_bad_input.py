@@ -125,6 +125,7 @@ def sent(api: httpx.Client, method: str, path: str, body: Any) -> httpx.Response
     return api.request(method, path, content=json.dumps(body), headers={"content-type": "application/json"})
 
 
+@pytest.mark.examples(15)
 @ONE_ENGINE
 @pytest.mark.parametrize("operation, route", WITH_BODY, ids=named)
 def test_a_field_of_the_wrong_kind_is_refused_by_name(api: httpx.Client, operation: Operation, route: Route):
@@ -138,6 +139,7 @@ def test_a_field_of_the_wrong_kind_is_refused_by_name(api: httpx.Client, operati
                 assert route.also.get(name, name) in response.text, (name, value, response.text)
 
 
+@pytest.mark.examples(20)
 @ONE_ENGINE
 @pytest.mark.parametrize("operation, route", WITHOUT_BODY, ids=named)
 def test_a_parameter_of_the_wrong_kind_is_refused(api: httpx.Client, operation: Operation, route: Route):
@@ -313,6 +315,7 @@ def test_the_legacy_stream_says_how_it_is_opened(api: httpx.Client):
 # Tools
 
 
+@pytest.mark.examples(8)
 @ONE_ENGINE
 @pytest.mark.parametrize("operation, tool", TOOLS, ids=named)
 def test_a_tool_refuses_arguments_of_the_wrong_kind(mcp: Mcp, thread: Thread, operation: Operation, tool: Any):

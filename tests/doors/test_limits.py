@@ -91,6 +91,7 @@ def refusal(place: Place, value: Any) -> str:
     return str(refused.value)
 
 
+@pytest.mark.examples(10)
 @pytest.mark.parametrize("place", LISTS, ids=name_of)
 def test_a_list_that_is_too_long_is_refused_with_its_name_and_its_limit(place: Place):
     most = place.schema.get("maxItems")
@@ -100,6 +101,7 @@ def test_a_list_that_is_too_long_is_refused_with_its_name_and_its_limit(place: P
     assert len(said) < 2_000
 
 
+@pytest.mark.examples(10)
 @pytest.mark.parametrize("place", MAPS, ids=name_of)
 @pytest.mark.parametrize("is_deep", [True, False], ids=["deep", "large"])
 def test_a_map_that_is_too_deep_or_too_large_is_refused_with_its_name_and_its_limit(place: Place, is_deep: bool):

@@ -243,6 +243,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path):
             os.kill(server.pid, signal.SIGCONT)
 
 
+@pytest.mark.thorough
 def test_a_process_with_a_setting_of_its_own_opens_the_data_itself(running: Server):
     secret = "sk-" + "ant-api03-" + "a1B2c3D4" * 11
     thread = thread_of(running)

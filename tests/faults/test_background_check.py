@@ -278,6 +278,7 @@ def test_a_setting_that_is_no_time_is_refused(tmp_path: Path):
     assert "6h" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_removed_protection_of_the_audit_log_is_reported_and_restored(engine: Engine, tmp_path: Path):
     on = " ON audit" if engine.name == "postgres" else ""
     with watched(engine, tmp_path / "home") as here:

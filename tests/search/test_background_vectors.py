@@ -251,6 +251,7 @@ async def test_a_changed_title_gets_no_vector_and_leaves_no_mark(place: Place, e
     assert endpoint.texts == []
 
 
+@pytest.mark.thorough
 async def test_a_deleted_note_loses_its_vectors_and_a_restored_one_gets_them_again(
     settings: Settings, endpoint: Endpoint
 ):

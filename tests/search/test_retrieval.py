@@ -79,6 +79,7 @@ def test_get_answers_meta_content_and_attachments_in_every_mode(
     assert same == answer
 
 
+@pytest.mark.examples(8)
 @BOTH_ENGINES
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_uri_opens_as_well_as_source_and_id(library: Library, api: httpx.Client, mine: Mcp, agent: str, source: str):

@@ -112,6 +112,7 @@ def test_tool_output_is_left_out_short_or_full(person: Person):
         assert person.found(unique, agent)
 
 
+@pytest.mark.examples(1)
 @pytest.mark.parametrize("way", ["watch", "import"])
 def test_lines_that_cannot_be_read_are_left_out_alone_wherever_they_are(person: Person, way: str):
     """A damaged first line, also one that is longer than what is kept in memory, does not hide those after it."""

@@ -874,6 +874,7 @@ def test_an_address_on_this_machine_decides_the_server_too(desk: Desk, tmp_path:
     assert f"– server: no server at {team.url}; 'palaver setup --url URL' names another one" in said
 
 
+@pytest.mark.thorough
 def test_a_check_says_why_nothing_can_be_recorded(desk: Desk, tmp_path: Path):
     (desk.home / ".cursor").mkdir()
     with start_server(tmp_path / "team", PALAVER_AUTH="token") as team:

@@ -70,6 +70,7 @@ def seconds(read: Callable[[str], object], text: str) -> float:
     return time.thread_time() - began
 
 
+@pytest.mark.examples(76)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_longer_text_takes_longer_in_proportion(reader: str, kind: str):

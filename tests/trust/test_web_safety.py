@@ -57,6 +57,7 @@ def is_cut_off(sock: socket.socket, drip: bytes = b"") -> bool:
     return False
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize(
     "begins, drip",
     [
