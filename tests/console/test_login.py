@@ -65,7 +65,7 @@ def test_a_person_logs_in_talks_and_logs_out(window: Opening, closed: Closed):
     page.get_by_label("Message", exact=True).fill("from anna")
     page.get_by_label("Message", exact=True).press("Enter")
     expect(page.locator(".message .author")).to_have_text("anna")
-    page.locator(".message").hover()
+    page.locator(".message:not(.pending)").hover()
     page.get_by_label("React", exact=True).click()
     page.get_by_role("button", name="important").click()
     expect(page.locator(".pill")).to_have_attribute("title", "you")

@@ -70,7 +70,7 @@ def test_pills_are_below_the_message_one_for_each_label(window: Opening, thread:
     assert text
     assert pills
     assert pills["y"] >= text["y"] + text["height"]
-    page.locator(".message").hover()
+    page.locator(".message:not(.pending)").hover()
     page.get_by_label("React", exact=True).click()
     offered = page.locator(".picker .labels button").all_inner_texts()
     assert {"agree", "disagree", "important", "done", "flag", "👍", "👎"} <= set(offered)
@@ -79,11 +79,11 @@ def test_pills_are_below_the_message_one_for_each_label(window: Opening, thread:
 def test_the_picker_accepts_own_labels_and_another_window_sees_them(window: Opening, thread: Thread):
     thread.post("look")
     page, other = window(f"#/threads/{thread.id}"), window(f"#/threads/{thread.id}")
-    page.locator(".message").hover()
+    page.locator(".message:not(.pending)").hover()
     page.get_by_label("React", exact=True).click()
     page.get_by_role("button", name="important").click()
     expect(other.locator(".pill")).to_have_text("important")
-    page.locator(".message").hover()
+    page.locator(".message:not(.pending)").hover()
     page.get_by_label("React", exact=True).click()
     page.get_by_label("Another reaction").fill("a/b 100%")
     page.get_by_label("Another reaction").press("Enter")
@@ -160,7 +160,7 @@ def test_a_draft_is_kept_until_it_is_sent(window: Opening, thread: Thread, rest:
 def test_a_draft_keeps_its_reply_images_and_audience(window: Opening, thread: Thread, rest: httpx.Client):
     asked, other = thread.post("what do you really think?", author="Ann"), Thread(rest)
     page = window(f"#/threads/{thread.id}")
-    page.locator(".message").hover()
+    page.locator(".message:not(.pending)").hover()
     page.locator(".message").get_by_label("Reply").click()
     page.get_by_role("button", name="People only").click()
     page.locator(".compose input[type=file]").set_input_files(
