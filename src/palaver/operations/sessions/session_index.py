@@ -180,7 +180,8 @@ async def reindex(
     transcripts = await _transcripts(workspace, await _owners(workspace))
     for first in range(0, len(transcripts), REINDEXED_TOGETHER):
         some = transcripts[first : first + REINDEXED_TOGETHER]
-        await asyncio.gather(*(_rebuild(workspace, one, keep, progress, rebuilt) for one in some))
+        for unreadable in await asyncio.gather(*(_rebuild(workspace, one, keep, progress, rebuilt) for one in some)):
+            rebuilt.unreadable += unreadable
     dropped = {(one.owner.id, one.session_id) for one in alone} - keep.keys()
     for transcript, id in await _indexed_sessions(workspace):
         owner, session = transcript.owner, (transcript.owner.id, id)
@@ -197,13 +198,17 @@ async def _rebuild(
     keep: dict[tuple[str, str], set[str]],
     progress: Progress,
     rebuilt: Rebuilt,
-) -> None:
-    """Put the turns of a transcript into the index again, and remove those that it does not have, but for `keep`."""
+) -> list[str]:
+    """Put the turns of a transcript into the index again, and remove those that it does not have, but for `keep`.
+
+    Returns the places of lines that cannot be read.
+    """
     owner, file = transcript.owner, transcript.path.name
     await asyncio.to_thread(workspace.transcripts.close_torn_line, transcript)
     before = (await asyncio.to_thread(workspace.transcripts.tombstones, owner)).sessions
     lines = workspace.transcripts.lines(transcript)
     ids: dict[str, set[str]] = {}
+    unreadable: list[str] = []
     start, total, is_last = 0, 0, False
     while not is_last:
         some = await asyncio.to_thread(list[TranscriptLine], islice(lines, REINDEXED_AT_ONCE))
@@ -211,7 +216,7 @@ async def _rebuild(
         turns = []
         for number, line in enumerate(some, total + 1):
             if line.problem:
-                rebuilt.unreadable.append(f"{owner.slug}/{file} line {number:,}")
+                unreadable.append(f"{owner.slug}/{file} line {number:,}")
             if line.turn and line.turn.id not in (seen := ids.setdefault(line.turn.session_id, set())):
                 seen.add(line.turn.id)  # of turns with the same id the first counts
                 turns.append(line.turn)
@@ -234,6 +239,7 @@ async def _rebuild(
     await _forget_deleted(workspace, transcript, ids, before)
     if transcript.size != start:
         await catch_up(workspace, transcript)
+    return unreadable
 
 
 # Turns whose transcript is missing
