@@ -47,8 +47,10 @@ def endless(read: Reader) -> Any:
 async def test_a_search_that_takes_too_long_is_given_up(settings: Settings):
     async with opened(replace(settings, search_timeout=0.3)) as bus:
         thread = await bus.thread()
+        began = time.monotonic()
         with pytest.raises(Timeout, match="Database operation timeout"):
             await bus.here.search(HUMAN, endless)
+        assert time.monotonic() - began > 0.25
         message = await bus.post(thread, "heliotrope")
         await asyncio.gather(*(bus.here.read(lambda read: None) for _ in range(20)))
         bus.here.settings = replace(settings, search_timeout=60.0)
