@@ -93,7 +93,9 @@ FIRST = [
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let all workers share one fork server."""
+    """Let all workers share one fork server. Property tests take their number of examples when they are imported."""
+    if config.getoption("share") == "rest":
+        settings.load_profile("long")
     if CAN_FORK and config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         fork_server.share()
 
@@ -166,7 +168,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_main = share == "main"
         # Property tests run in both shares: in the second with many more examples.
         chosen = [item for item in chosen if (item in main) == is_main or (not is_main and is_property(item))]
-        settings.load_profile("short" if is_main else "long")
     wanted = set(chosen)
     if left_out := [item for item in items if item not in wanted]:
         config.hook.pytest_deselected(items=left_out)
