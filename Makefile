@@ -22,7 +22,7 @@ setup-dev: $(HAVE_DEV) ## install what working on it needs, into .venv
 serve: setup ## run the server: make serve ARGS="--port 8000"
 	@$(BIN)/palaver serve $(ARGS)
 
-test: setup-dev ## run the tests, each behaviour once: make test ARGS="-k search"
+test: setup-dev ## run the main tests, each behaviour once: make test ARGS="-k search"
 	@tools/prepare-tests test
 	@$(TESTS) --share main $(ARGS)
 

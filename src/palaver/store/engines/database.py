@@ -129,9 +129,6 @@ class Scope:
         """The same scope, limited to passages from this period."""
         return replace(self, since=micros(since) if since else -FOREVER, until=micros(until) if until else FOREVER)
 
-    def includes_time(self, at: datetime | None) -> bool:
-        return not self.is_timed or (at is not None and self.since <= micros(at) <= self.until)
-
 
 @lru_cache(maxsize=1024)
 def role_scope(role: str) -> str:
