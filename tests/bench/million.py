@@ -31,7 +31,6 @@ from measure import percentile
 from palaver.app import App
 from palaver.model.people import Caller
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
-from palaver.search.recall import lookup
 from palaver.search.vectors import background, encoders, nearest
 from palaver.settings import load
 from palaver.store.engines.database import Change, Reader
@@ -309,6 +308,5 @@ if __name__ == "__main__":
         place = given.home or Path(temporary)
         asyncio.run(build(place, given.passages, given.postgres))
         if given.vectors:
-            lookup.ENOUGH_KNOWN = 0.0  # most words are made up
             asyncio.run(add_vectors(place, given.postgres))
         asyncio.run(ask(place, given.passages, given.questions, given.postgres))

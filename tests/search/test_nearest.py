@@ -18,7 +18,8 @@ from palaver.app import App
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
-from palaver.search.vectors import encoders, nearest
+from palaver.search.question import parse
+from palaver.search.vectors import encoders, meaning, nearest
 from palaver.search.vectors.minilm import MiniLM
 from palaver.search.vectors.nearest import Nearest, SignIndex
 from palaver.settings import Settings
@@ -82,10 +83,41 @@ async def test_a_question_finds_what_has_none_of_its_words(here: Workspace, mode
     assert (await ask(here, "Who in my family makes music?"))[0].startswith("My sister plays")
 
 
-async def test_keywords_are_found_by_their_words_only(here: Workspace, model: MiniLM):
+async def test_keywords_that_no_passage_has_are_found_by_their_meaning(here: Workspace, model: MiniLM):
     await say(here, model, SAID)
-    assert await ask(here, "feed pet") == []
-    assert [one[:14] for one in await ask(here, "green tiles")] == ["We chose green"]
+    assert (await ask(here, "pet food"))[0].startswith("The cat gets tuna")
+    assert (await ask(here, "musician"))[0].startswith("My sister plays")
+
+
+@pytest.mark.parametrize("query", ["green tiles", "tiles", "nightly backups storage"])
+async def test_keywords_that_a_passage_has_are_found_by_their_words_only(
+    here: Workspace, model: MiniLM, query: str, monkeypatch: pytest.MonkeyPatch
+):
+    await say(here, model, SAID)
+    encoded = list[str]()
+    monkeypatch.setattr(meaning, "question_vector", lambda read, text: encoded.append(text))
+    assert await ask(here, query)
+    assert encoded == []
+    await ask(here, f"{query} giraffe")
+    assert encoded == [f"{query} giraffe"]
+
+
+@pytest.mark.parametrize("query", ["pet-food", "/home/pet/food", "9f3c2ab7", "feedpetz", "pet foo*"])
+async def test_ids_paths_and_unknown_words_have_no_meaning(here: Workspace, model: MiniLM, query: str):
+    await say(here, model, SAID)
+    assert await ask(here, query) == []
+
+
+async def test_a_question_in_another_language_is_found_by_its_meaning(here: Workspace, model: MiniLM):
+    await say(here, model, ["Das Haus hat einen neuen Anstrich.", "Der Hausmeister repariert die Heizung im Keller."])
+    assert "Heizung" in (await ask(here, "Wer kümmert sich um die kaputten Heizkörper?"))[0]
+
+
+@pytest.mark.parametrize(
+    "query, is_latin", [("où est le café ?", True), ("路径编号必须连续吗", False), ("где?", False)]
+)
+def test_the_model_reads_latin_letters(query: str, is_latin: bool):
+    assert parse(query).is_latin is is_latin
 
 
 async def test_a_question_about_something_else_finds_nothing_unrelated(here: Workspace, model: MiniLM):

@@ -9,6 +9,7 @@ Each stage is a file or folder of this package, is called once, and hands a valu
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from palaver.model.search import Order
 from palaver.search import results
@@ -27,6 +28,8 @@ def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Ord
     if not question.terms or not scopes:
         return Results(question, [])
     hits = lookup.find_hits(read, question, scopes)
+    if question.is_word and hits.vector is not None:
+        question = replace(question, is_asked=True)  # no passage has the word, so what it means is looked for
     candidates = choose.place_hits(read, hits)
     texts = choose.read_texts(read, question, candidates, scopes)
     read.check()

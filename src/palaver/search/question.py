@@ -84,6 +84,11 @@ class Question:
         return len(self.terms) == 1 and not self.is_asked
 
     @property
+    def is_latin(self) -> bool:
+        """Most of its words are in Latin letters or digits, which the model of meaning can read."""
+        return 2 * sum(word[0] < "\u0250" for word in self.words) > len(self.words)
+
+    @property
     def phrase(self) -> Phrase | None:
         """All keywords as one phrase, in order; None for a question or a single word."""
         if self.is_asked or not 1 < len(self.words) <= MOST_TERMS:

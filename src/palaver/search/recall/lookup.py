@@ -58,8 +58,6 @@ NEAREST = 200
 LEAST_SIMILAR = 0.2
 """Passages that are less similar are no candidates: the nearest of unrelated texts answer nothing. Of messages that
 answer a question 14 % are below, and most of these have words of it; of others in its conversations 72 %."""
-ENOUGH_KNOWN = 0.5
-"""The share of its words that the model must know. It knows English."""
 
 
 class Limits(NamedTuple):
@@ -394,8 +392,8 @@ def _passages_of(read: Reader, scope: Scope, since: int, until: int) -> list[int
 
 
 def _add_nearest(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
-    """Add the passages that are nearest in meaning to a question. Keywords are found by their words only."""
-    if not question.is_asked or word_vectors.share_known(question.terms) < ENOUGH_KNOWN:
+    """Add the passages that are nearest in meaning, where words may not be enough."""
+    if not _is_by_meaning(question, hits):
         return hits
     vector = meaning.question_vector(read, question.text)
     if vector is None:
@@ -407,3 +405,17 @@ def _add_nearest(read: Reader, question: Question, scopes: Sequence[Scope], hits
     without_terms = set(best) - hits.among(best)
     by_terms = {**hits.by_terms, 0: hits.by_terms.get(0, set()) | without_terms} if without_terms else hits.by_terms
     return replace(hits, by_terms=by_terms, vector=vector, near=near, nearest=best)
+
+
+def _is_by_meaning(question: Question, hits: Hits) -> bool:
+    """Whether passages are also found by their meaning: those for a question, and those for keywords that no passage
+    has all of. Ids and paths have no meaning, nor has a word of its own that the model does not know."""
+    if not question.is_latin:
+        return False
+    if question.is_asked:
+        return True
+    plain = [term for term in question.terms if len(term.words) == 1 and term.words[0].isalpha()]
+    if not plain or question.has_prefix or (question.is_word and not word_vectors.share_known(plain)):
+        return False
+    wanted = sum(only(number) for number, term in enumerate(question.terms) if term not in question.time_terms)
+    return not any(terms & wanted == wanted for terms in hits.by_terms)
