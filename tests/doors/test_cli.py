@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.helpers import PATIENCE, Server, environment, eventually, free_port
 
+from palaver import __version__
 from palaver.doors.cli import main
 
 NOTHING_SET = dict.fromkeys(("PALAVER_URL", "PALAVER_TOKEN", "PALAVER_DATABASE_URL", "PALAVER_AUTH"))
@@ -94,6 +95,14 @@ def test_a_server_starts_in_a_fresh_python_and_ends_when_it_is_told_to(tmp_path:
             assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
+
+
+def test_a_server_says_that_it_starts_before_anything_heavy_is_imported(tmp_path: Path):
+    code = "import sys; sys.modules['pydantic'] = None; from palaver.doors.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "serve"], env=environment(tmp_path), capture_output=True, text=True
+    )
+    assert (done.stdout, "ModuleNotFoundError" in done.stderr) == (f"Starting palaver {__version__} …\n", True)
 
 
 def test_help_comes_at_once(tmp_path: Path):

@@ -20,6 +20,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
+    create_model,
 )
 
 from palaver.errors import Invalid
@@ -41,6 +42,12 @@ class Request(BaseModel):
 
     # Validators are built on first use: each CLI call starts a process that needs only one of them.
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
+
+
+def request_of(name: str, bases: tuple[type[Request], ...], **fields: Any) -> type[Request]:
+    """A request that is made from its fields. Without the option, Pydantic searches every module for its source text,
+    which took half of the start of a server."""
+    return create_model(name, __base__=bases, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)
 
 
 class NoArguments(Request):

@@ -25,7 +25,7 @@ from uuid import uuid4
 from palaver import child_process
 from palaver.settings import LOOPBACK
 from palaver.setup import files
-from palaver.setup.changes import FILE_PROBLEMS, URLS, explain, format_of, own_hooks
+from palaver.setup.changes import FILE_PROBLEMS, explain, format_of, own_hooks
 from palaver.setup.clients import TRUST, ClientProgram, Machine, Options, Server, SettingsEntry, is_own_hook
 from palaver.setup.jsonc import at
 
@@ -90,7 +90,7 @@ def found_server(entry: Any, environ: Mapping[str, str]) -> NamedServer:
     def first(kind: type, *keys: str) -> Any:
         return next((entry[key] for key in keys if isinstance(entry.get(key), kind)), kind())
 
-    url, headers = first(str, *URLS), first(dict, "headers", "http_headers")
+    url, headers = first(str, *files.URLS), first(dict, "headers", "http_headers")
     if token := environ.get(first(str, "bearer_token_env_var")):
         headers = headers | {"Authorization": f"Bearer {token}"}
     program, env = entry.get("command") or [], first(dict, "env", "environment")

@@ -23,6 +23,8 @@ from palaver.errors import Conflict, Unavailable
 
 PRIVATE = 0o600
 BACKUP = ".palaver-backup"
+URLS = ("url", "httpUrl", "serverUrl")
+"""The names that clients have for the address in the entry of a server."""
 
 
 @dataclass

@@ -88,10 +88,12 @@ def serve(target: options.Target, /, watch: bool | None, **flags: Any) -> None:
     Without tokens it also records the sessions of the coding agents on this machine. --no-watch turns that off.
     """
     settings = target.settings(**flags)
+    output.say(f"Starting palaver {__version__} …")
     limit_memory_arenas()
-    from palaver.doors.http.server import serve as run_server
-    from palaver.operations import toolsets
-    from palaver.operations.admin import rate_limits
+    with no_collection():
+        from palaver.doors.http.server import serve as run_server
+        from palaver.operations import toolsets
+        from palaver.operations.admin import rate_limits
 
     toolsets.select_tools(settings.toolsets)  # report unknown names now
     rate_limits.must_know_tools(settings, {name.replace(".", "_") for name in toolsets.select_tools(("all",))})
@@ -162,8 +164,7 @@ def banner(settings: Settings, recorded: Sequence[Path] = ()) -> str:
 
 def client_ports(home: Path) -> set[int]:
     """The ports of servers on this machine that 'palaver setup' gave to clients."""
-    from palaver.setup.changes import URLS
-    from palaver.setup.files import Record
+    from palaver.setup.files import URLS, Record
 
     servers = [written.server for written in Record(home).files.values()]
     urls = [urlsplit(server[name]) for server in servers for name in URLS if name in server]

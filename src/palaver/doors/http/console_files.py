@@ -56,7 +56,7 @@ class Console:
         made[BUNDLE] = bundle(code, bundled)
         self._files |= {name: text.encode() for name, text in made.items()}
         self._files["css/all.css"] = b"".join(self._files[name] for name in STYLE_SHEETS)
-        self._compressed = {name: gzip.compress(data, mtime=0) for name, data in self._files.items()}
+        self._compressed: dict[str, bytes] = {}
         content = hashlib.sha256()
         for name, data in self._files.items():
             content.update(name.encode() + b"\0" + data)
@@ -82,5 +82,7 @@ class Console:
             raise HTTPException(404)
         headers = {"cache-control": CACHE_FOREVER if has_hash else "no-cache", "vary": "accept-encoding"}
         if "gzip" in request.headers.get("accept-encoding", ""):
+            if name not in self._compressed:
+                self._compressed[name] = gzip.compress(data, mtime=0)
             data, headers["content-encoding"] = self._compressed[name], "gzip"
         return Response(data, headers=headers, media_type=TYPES[PurePosixPath(name).suffix])

@@ -10,8 +10,6 @@ import re
 from datetime import datetime
 from typing import Any
 
-import yaml
-
 from palaver.importers import parse_time
 
 LONGEST = 64 * 1024
@@ -20,7 +18,6 @@ DEEPEST = 200
 _FENCE = re.compile(r"---[ \t]*\r?\n")
 _END = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 _PAIR = re.compile(r"^([A-Za-z_][\w -]{0,50}):[ \t]*(\S.*)$", re.MULTILINE)
-_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def split(text: str) -> tuple[dict[str, Any], str]:
@@ -45,8 +42,11 @@ def load(text: str) -> Any:
     is_deep = any(len(line) - len(line.lstrip(" -?:")) > 10 * DEEPEST for line in text.splitlines())
     if is_deep or text.count("[") + text.count("{") > 10 * DEEPEST:
         return None
+    import yaml  # a slow import, and few files have front matter
+
+    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        return yaml.load(text, Loader=_LOADER)  # noqa: S506 - the base loader makes texts, lists and dicts, nothing else
+        return yaml.load(text, Loader=loader)  # noqa: S506 - the base loader makes texts, lists and dicts, nothing else
     except Exception:  # invalid YAML also causes errors inside the library
         return None
 

@@ -13,12 +13,12 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import Annotated, Any, get_type_hints
 
-from pydantic import AfterValidator, Field, create_model
+from pydantic import AfterValidator, Field
 
 from palaver.errors import Conflict
 from palaver.model.library import ItemDraft
 from palaver.model.people import Caller
-from palaver.model.requests import AnyId, Line, Request, Time, clamp, storable
+from palaver.model.requests import AnyId, Line, Request, Time, clamp, request_of, storable
 from palaver.model.times import parse
 from palaver.operations.bus.agents import Ok
 from palaver.operations.operation import Command, Face, Operation, Route, Tool, operation
@@ -149,8 +149,8 @@ def operations_of(
     """The operations that create, read, update, list, delete and restore the items of a source."""
     name, noun, key = source.name, source.noun, source.key
     id_field: Any = (AnyId, Field(description=source.updates.model_fields[key].description))
-    one = create_model(f"One{noun.title()}", __base__=Request, **{key: id_field})
-    one_version = create_model(f"Delete{noun.title()}", __base__=(one, VersionedEdit))
+    one = request_of(f"One{noun.title()}", (Request,), **{key: id_field})
+    one_version = request_of(f"Delete{noun.title()}", (one, VersionedEdit))
 
     async def create(workspace: Workspace, caller: Caller, request: Any) -> Any:
         # The text is cut before the change, and the item is read after it: the writer only writes.

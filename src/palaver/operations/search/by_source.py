@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, create_model
+from pydantic import BeforeValidator, Field
 
 from palaver.model.people import Caller
-from palaver.model.requests import Names, Query, Request, clamp
+from palaver.model.requests import Names, Query, Request, clamp, request_of
 from palaver.model.search import GetResponse, SearchResponse
 from palaver.operations import library
 from palaver.operations.archive.external_database import import_if_changed
@@ -45,11 +45,6 @@ class SearchTags(Paged):
     """Words, tags separated by commas, or a list of tags."""
 
 
-def _model(name: str, bases: tuple[type[Request], ...], **fields: Any) -> type[Request]:
-    # There is no source text to take descriptions of fields from.
-    return create_model(name, __base__=bases, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)
-
-
 def words_of(request: Any) -> str:
     return request.query if isinstance(request.query, str) else ", ".join(request.query)
 
@@ -57,7 +52,7 @@ def words_of(request: Any) -> str:
 def search_operation(source: Source) -> Operation:
     """The operation `<source>.search`."""
     bases: tuple[type[Request], ...] = (SearchTags,) if source.name == "characters" else (SearchText, source.filters)
-    request = _model(f"Search{source.name.title()}", bases)
+    request = request_of(f"Search{source.name.title()}", bases)
 
     def find(read: Reader, caller: Caller, request: Any) -> SearchResponse:
         if source.name == "sessions":
@@ -94,13 +89,13 @@ def get_operation(source: Source) -> Operation:
     name = f"Get{source.name.title()}"
     request: type[Request]
     if source.is_conversation:
-        request = _model(name, (PagedGet,), **{source.id_field: id_field})
+        request = request_of(name, (PagedGet,), **{source.id_field: id_field})
         work = _get_conversation
     else:
         whole = WHOLE.get(source.name)
         help_text = f"Open a part of the {whole} instead of all of it." if whole else PART_HELP
         retrieval: Any = (RetrievalOptions | None, Field(None, description=help_text))
-        request = _model(name, (Request,), **{source.id_field: id_field, "retrieval": retrieval})
+        request = request_of(name, (Request,), **{source.id_field: id_field, "retrieval": retrieval})
         work = _get_item
 
     def get(read: Reader, caller: Caller, request: Any) -> GetResponse:
