@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Engine
+from tests.helpers import PATIENCE
 from tests.store.bus import Bus, hear
 
 from palaver.app import App
@@ -82,14 +83,14 @@ async def test_who_waits_neither_gives_up_early_nor_sleeps_on(app: App, clock: C
     done, _ = await asyncio.wait((wait,), timeout=0.2)
     assert not done
     message = await bus.post(thread, "here I am")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         assert [m.id for m in (await wait).messages] == [message.id]
     # And one that nobody answers ends when its time is over, by the watch and not by the clock.
     began = time.monotonic()
     wait = asyncio.create_task(bus.do(waiting.wait_for_messages, thread_id=thread.id, after_seq=1, timeout_ms=300))
     await asyncio.sleep(0.05)
     clock.jump(-jump)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         assert (await wait).messages == []
     assert time.monotonic() - began > 0.25
 

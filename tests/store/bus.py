@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from uuid import uuid4
 
+from tests.helpers import PATIENCE
+
 from palaver.model.events import Event
 from palaver.model.messages import Message, Thread
 from palaver.model.people import Caller
@@ -117,7 +119,7 @@ def deleting(message_id: str) -> Callable[[Change], Any]:
 def all_at_once(here: Workspace) -> Any:
     """What is handed over inside the block waits, and is then done together: in one transaction."""
     gate = threading.Event()
-    held = asyncio.ensure_future(here.change(lambda change: gate.wait(10)))
+    held = asyncio.ensure_future(here.change(lambda change: gate.wait(PATIENCE)))
     try:
         yield held
     finally:
@@ -135,7 +137,7 @@ async def together(here: Workspace, *jobs: Callable[[Change], Any]) -> list[Any]
     return done
 
 
-async def hear(listener: Listener, count: int, seconds: float = 15.0) -> list[Event]:
+async def hear(listener: Listener, count: int, seconds: float = PATIENCE) -> list[Event]:
     """The next `count` events (or more, when the last batch held more)."""
     heard: list[Event] = []
     async with asyncio.timeout(seconds):

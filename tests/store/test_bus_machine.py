@@ -24,6 +24,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.helpers import PATIENCE
 from tests.store.bus import Bus, open_workspace
 from tests.store.test_index import index_and_passages
 
@@ -71,7 +72,7 @@ class Place:
 
     def run(self, work: Awaitable[T]) -> T:
         async def bounded_run() -> T:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 return await work
 
         return self.loop.run_until_complete(bounded_run())
@@ -276,7 +277,7 @@ def machine_on(place: Place) -> type[RuleBasedStateMachine]:
                     self.tell("thread.deleted", room)
             heard: list[Event] = []
             while len(heard) < len(self.told):
-                batch = place.run(self.listener.next(timeout=2))
+                batch = place.run(self.listener.next(timeout=PATIENCE))
                 assert batch, "an event was never told"
                 heard += batch
             place.run(self.listener.__aexit__(None, None, None))

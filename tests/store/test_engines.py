@@ -16,6 +16,7 @@ import apsw
 import psycopg
 import pytest
 from tests.conftest import Engine
+from tests.helpers import PATIENCE
 from tests.store.bus import HUMAN, Bus, open_workspace, opened, rows
 
 from palaver.app import App
@@ -167,9 +168,9 @@ async def test_a_search_whose_caller_left_is_stopped_between_two_statements_too(
                 ended.set()
 
         task = asyncio.create_task(bus.here.search(HUMAN, ranking))
-        assert await asyncio.to_thread(began.wait, 20)
+        assert await asyncio.to_thread(began.wait, PATIENCE)
         task.cancel()
-        assert await asyncio.to_thread(ended.wait, 20)
+        assert await asyncio.to_thread(ended.wait, PATIENCE)
 
 
 async def test_a_slow_search_does_not_interrupt_its_neighbours(settings: Settings):
@@ -235,7 +236,7 @@ async def test_workspaces_have_nothing_in_common(settings: Settings):
             await one.post(thread, "not for you")
             assert other.id != thread.id
             assert await two.found("heliotrope") == set()
-            assert [e.thread_id for e in await listener.next(timeout=2)] == [other.id]
+            assert [e.thread_id for e in await listener.next(timeout=PATIENCE)] == [other.id]
             assert await listener.next(timeout=0.1) == []
         assert await one.found("heliotrope") == {message.id}
         with pytest.raises(PalaverError, match="not found"):
@@ -359,7 +360,7 @@ async def test_a_loop_that_has_ended_does_not_stop_the_writer(tmp_path: Path):
     await asyncio.sleep(0.05)
     await asyncio.to_thread(leave_a_job_behind)
     await slow
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await Bus(here).thread("from a loop that goes on")
     here.close()
 

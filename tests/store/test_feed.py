@@ -6,6 +6,7 @@ import asyncio
 import random
 
 import pytest
+from tests.helpers import PATIENCE
 from tests.store.bus import Bus, hear, opened, posting
 from tests.store.test_change import Spoiled, raise_after
 
@@ -64,7 +65,7 @@ async def test_an_event_is_sent_after_its_change_can_be_read(bus: Bus, settings:
     async with opened(settings) as other, bus.here.feed() as listener:
         posts = asyncio.gather(*(bus.post(thread, f"word{n}") for n in range(60)))
         heard = 0
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while heard < 60:
                 for event in await listener.next(timeout=1):
                     assert event.message_id
@@ -118,7 +119,7 @@ async def test_a_listener_holds_few_bytes_and_misses_nothing(bus: Bus, scope: st
             heard += ids(batch)
         assert heard == list(range(begun + 1, begun + 13))
         message = await bus.post(thread, "live")
-        assert [event.message_id for event in await listener.next(timeout=5)] == [message.id]
+        assert [event.message_id for event in await listener.next(timeout=PATIENCE)] == [message.id]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -133,33 +134,30 @@ async def test_slow_listeners_miss_nothing_and_hear_nothing_twice(
     rooms = [await bus.thread() for _ in range(3)]
     thread_id = rooms[0].id if scope == "one thread" else None
     begun = await bus.last_event()
-    pauses = [dice.choice([0, 0, 0, 0.001, 0.01, 0.03]) for _ in range(2000)]
+    pauses = iter(lambda: dice.choice([0, 0, 0, 0.001, 0.01, 0.03]), None)
 
-    async def listen(after: int | None, ready: asyncio.Event, done: asyncio.Event) -> list[int]:
+    async def listen(after: int | None, ready: asyncio.Event, last: asyncio.Future[int]) -> list[int]:
         heard: list[int] = []
         async with bus.here.feed(after=after, thread_id=thread_id) as listener:
             ready.set()
-            for pause in pauses:
-                batch = await listener.next(timeout=0.1)
-                heard += ids(batch)
-                if done.is_set() and not batch:
-                    break
-                await asyncio.sleep(pause)
-        return heard
+            while not (last.done() and last.result() in heard):
+                heard += ids(await listener.next(timeout=0.1))
+                await asyncio.sleep(next(pauses))
+            return heard + ids(await listener.next(timeout=0.1))  # nothing more, or it is heard twice
 
     async def post_on(number: int) -> None:
         for n in range(40):
             await bus.post(rooms[(number + n) % 3], f"word {number} {n}")
 
-    done, readies = asyncio.Event(), [asyncio.Event() for _ in range(4)]
-    tasks = [asyncio.create_task(listen(None if n % 2 else begun, ready, done)) for n, ready in enumerate(readies)]
+    last, readies = asyncio.Future[int](), [asyncio.Event() for _ in range(4)]
+    tasks = [asyncio.create_task(listen(None if n % 2 else begun, ready, last)) for n, ready in enumerate(readies)]
     for ready in readies:
         await ready.wait()
     await asyncio.gather(*(post_on(n) for n in range(5)))
-    done.set()
-    async with asyncio.timeout(20):
-        heard = await asyncio.gather(*tasks)
     wanted = ids([e for e in await bus.log(begun) if thread_id in (None, e.thread_id)])
+    last.set_result(wanted[-1])
+    async with asyncio.timeout(PATIENCE):
+        heard = await asyncio.gather(*tasks)
     assert len(wanted) >= 60
     assert heard == [wanted] * 4
 
@@ -239,7 +237,7 @@ async def test_listeners_come_and_go(bus: Bus):
     at = await bus.last_event()
     heard: list[int] = []
     posting_on = asyncio.gather(*(_slowly(bus, thread, n) for n in range(40)))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while len(heard) < 40:
             async with bus.here.feed(after=at) as listener:
                 heard += ids(await listener.next(timeout=0.5))
@@ -255,9 +253,9 @@ async def _slowly(bus: Bus, thread, number: int) -> None:
 
 async def test_listeners_end_when_the_workspace_closes(bus: Bus):
     async with bus.here.feed() as listener:
-        waiting = asyncio.create_task(listener.next(timeout=10))
+        waiting = asyncio.create_task(listener.next(timeout=2 * PATIENCE))
         await asyncio.sleep(0.01)
         bus.here.dismiss_listeners()
         with pytest.raises(FeedClosed):
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(PATIENCE):
                 await waiting

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 from tests.helpers import PATIENCE, Server, Thread, eventually, listen, start_server, word
 from tests.mcp_clients import Websocket
@@ -99,7 +100,9 @@ def test_who_does_not_take_the_answer_is_cut_off(hasty: Server):
     with sock:
         sock.connect(("127.0.0.1", hasty.port))
         sock.sendall(f"GET {thread.path}/messages HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-        time.sleep(3)  # the thing itself: not reading for longer than the server waits
+        mine = sock.getsockname()
+        server = psutil.Process(hasty.pid)
+        eventually(lambda: all(other.raddr != mine for other in server.net_connections("tcp")))
         sock.settimeout(PATIENCE)
         got = 0
         try:
