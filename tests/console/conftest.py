@@ -22,9 +22,9 @@ from playwright.sync_api import (
     expect,
     sync_playwright,
 )
-from tests.helpers import Server, Thread, start_server
+from tests.helpers import PATIENCE, Server, Thread, start_server
 
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=PATIENCE * 1000)
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 """Without the parts around the page a browser needs a third of the time."""
@@ -104,7 +104,7 @@ def window(browser: Browser, place: Server, spare_pages: list[Page]) -> Iterator
         else:
             if context is None:
                 context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
-                context.set_default_timeout(20_000)
+                context.set_default_timeout(PATIENCE * 1000)
                 if is_new:
                     contexts.append(context)
             page = context.new_page()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 from tests.console.sessions import coding_session, record
-from tests.helpers import Server, start_server, started
+from tests.helpers import PATIENCE, Server, start_server, started
 from tests.oauth.flow import Person, Program
 
 AXE = (Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js").read_text("utf-8")
@@ -75,7 +75,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
 
 def open_page(browser: Browser, story: Story, token: str | None) -> Page:
     page = browser.new_context(viewport=WIDE, locale="en-GB").new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(PATIENCE * 1000)
     page.goto(f"{story.server.url}/")
     if token:
         page.get_by_label("Token").fill(token)

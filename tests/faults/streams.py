@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from tests.helpers import Server
+from tests.helpers import PATIENCE, Server
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Stream:
         self._socket = socket.socket()
         if buffer:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        self._socket.settimeout(15)
+        self._socket.settimeout(PATIENCE)
         self._socket.connect(("127.0.0.1", server.port))
         resume = f"Last-Event-ID: {after}\r\n" if after is not None else ""
         self._socket.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{resume}\r\n".encode())

@@ -246,8 +246,8 @@ def test_a_strange_page_takes_no_longer_than_another(piece: str):
         html_text.read_page(piece * count + ">")
         return time.process_time() - start
 
-    few, many = min(cpu(5_000) for _ in range(3)), cpu(50_000)
-    assert many < 40 * max(few, 0.005)
+    few = min(cpu(5_000) for _ in range(3))
+    assert any(cpu(50_000) < 40 * max(few, 0.005) for _ in range(3))
 
 
 def test_a_number_without_end_in_an_entity_is_left_as_it_is():
