@@ -32,7 +32,8 @@ WORDS = ["harbour", "zebra mango", "juniper", "berries and other things", "ships
 QUERIES = [
     "walrus", "tang*", "t*", "quartz OR zebra", "zebra OR mango", "mango OR zebra", "lantern OR mango", "harbour",
     "harbour NOT walrus", "NEAR(harbour zebra, 9)", "which fleet sails on tuesday?", "when does the harbour open?",
-    "zebra mango harbour", "treaty", "what was said today?", "what happened today?", "today", "this week",
+    "zebra mango harbour", "treaty", "what did boss say about zebra?", "messages by rival about the harbour",
+    "what was said today?", "what happened today?", "today", "this week",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Search: one entrance for every source.
 
-    question → scope → recall → read → features → score → group → present
+    question → scope → speaker → recall → read → features → score → group → present
 
 Each stage is a file or folder of this package, is called once, and hands a value on. `present` makes a page of results,
 `context` packs evidence into a budget, `open` opens one result, `match` finds messages by an expression.
@@ -17,6 +17,7 @@ from palaver.search.question import Question
 from palaver.search.ranking import score
 from palaver.search.recall import choose, lookup
 from palaver.search.results import Results
+from palaver.search.speaker import find_speaker
 from palaver.store.engines.database import Reader, Scope
 
 
@@ -27,6 +28,7 @@ def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Ord
     """
     if not question.terms or not scopes:
         return Results(question, [])
+    question = find_speaker(read, question, scopes)
     hits = lookup.find_hits(read, question, scopes)
     if question.is_word and hits.vector is not None:
         question = replace(question, is_asked=True)  # no passage has the word, so what it means is looked for

@@ -77,6 +77,8 @@ class Question:
     """The time zone of the person who asks; None is that of the server."""
     time_terms: frozenset[Phrase] = frozenset()
     """The terms that are part of the name of a period."""
+    speakers: tuple[str, ...] = ()
+    """Names of authors in small letters: it asks for what one of them said."""
 
     @property
     def is_word(self) -> bool:

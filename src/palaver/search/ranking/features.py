@@ -188,8 +188,13 @@ class TermMatches:
         self.question, self.passages = question, passages
         names = {speaker: frozenset(words(speaker)) - _ROLES for speaker in {one.speaker for one in passages}}
         self.speakers = [names[one.speaker] for one in passages]
-        self.names = frozenset[str]().union(*names.values()) & set(question.words)
+        asked_for = set(map(" ".join, map(words, question.speakers)))
+        named = " ".join(asked_for).split() if asked_for else question.words
+        self.names = frozenset[str]().union(*names.values()).intersection(named)
         """Words of the question that name a speaker. They are matched against speakers, not texts."""
+        said = {speaker: " ".join(words(speaker)) in asked_for for speaker in names} if asked_for else {}
+        self.is_said = [said.get(one.speaker, False) for one in passages]
+        """Whether the speaker that the question asks for said each passage."""
         chosen = [n for n, term in enumerate(question.terms) if not self.names.issuperset(term.words)]
         chosen = chosen or list(range(len(question.terms)))
         self.terms: list[Phrase] = [question.terms[n] for n in chosen]

@@ -23,6 +23,8 @@ from palaver.store.search.found_passages import Candidate, CandidateText
 FILE = Path(__file__).parent / "weights.toml"
 AHEAD = 0.1
 """Points by which the worst passage with joined words together is ahead of the best one with them apart."""
+SAID = 5.0
+"""Points of a passage that the speaker of the question said."""
 SOFTNESS = 3.0
 """How fast scores fall: a passage this many points behind the best gets 1/e of its score."""
 ENOUGH = 0.7
@@ -85,6 +87,7 @@ def _score_texts(
         weighed_sum(one, _weights_of(passage.kind, has_meaning))
         for passage, one in zip(passages, features, strict=True)
     ]
+    points = [value + SAID * is_said for value, is_said in zip(points, matches.is_said, strict=True)]
     if not question.is_asked and len(question.words) > 1:
         step = max(points) - min(points) + 1.0
         points = [value + step * tier for value, tier in zip(points, matches.keyword_tiers(), strict=True)]

@@ -114,6 +114,7 @@ def read_texts(
     """Read the most promising passages. For a question, also read the neighbours of the best ones."""
     hits, cover, effort = candidates.hits, candidates.cover, effort_for(question, candidates.hits)
     weights, terms_of, similar = hits.weights, candidates.terms_of, candidates.similar
+    preferred = hits.preferred
     place_in_index = {id: place for place, id in enumerate(hits.best)}
 
     def promise(one: Candidate) -> tuple[int, float, int]:
@@ -123,7 +124,7 @@ def read_texts(
             beside = cover.passages.get((at, position - 1), 0.0) + cover.passages.get((at, position + 1), 0.0)
         promised = weights.cover(terms_of[one.passage_id]) + 0.3 * beside + 0.5 * cover.frequency[at]
         promised += MEANING * similar.get(one.passage_id, 0.0)
-        promised += IN_TIME if one.passage_id in hits.in_time else 0.0
+        promised += IN_TIME if one.passage_id in preferred else 0.0
         return place_in_index.get(one.passage_id, len(hits.best)), -promised, -one.passage_id
 
     best = sorted(candidates.placed, key=promise)[: effort.best]

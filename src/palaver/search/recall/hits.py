@@ -118,6 +118,8 @@ class Hits:
     """If very many passages have all keywords: the ones that the index ranks first."""
     in_time: frozenset[int] = frozenset()
     """The passages from a period that the question names. They come before others."""
+    spoken: frozenset[int] = frozenset()
+    """The passages of the speaker that the question names. They come before others."""
     vector: Array | None = field(default=None, repr=False)
     """The vector of the question; None for keywords, and without a model."""
     near: Nearest | None = field(default=None, repr=False)
@@ -126,6 +128,11 @@ class Hits:
     """The passages that are nearest in meaning. They come before others."""
     placed: int = PLACED
     """How many of the best hits are placed."""
+
+    @property
+    def preferred(self) -> frozenset[int]:
+        """The passages of the period and of the speaker, or those of either."""
+        return self.in_time & self.spoken or self.in_time | self.spoken
 
     def among(self, passage_ids: Iterable[int]) -> set[int]:
         """Those of some passages that have any of the terms."""
@@ -159,9 +166,9 @@ class Hits:
             return self._by_cover_and_meaning(self.near, most)
         best = dict.fromkeys(self.best, self.weights.everything)
         in_order = sorted(self.by_terms, key=lambda terms: (-self.weights.cover(terms), terms))
-        if self.in_time:
-            timed = ((id, terms) for terms in in_order for id in sorted(self.by_terms[terms] & self.in_time)[::-1])
-            best = dict(islice(timed, MOST_IN_TIME)) | best
+        if first := self.preferred:
+            some_first = ((id, terms) for terms in in_order for id in sorted(self.by_terms[terms] & first)[::-1])
+            best = dict(islice(some_first, MOST_IN_TIME)) | best
         for terms in in_order:
             if len(best) >= most:
                 break
@@ -177,7 +184,7 @@ class Hits:
     def _by_cover_and_meaning(self, near: Nearest, most: int) -> dict[int, TermSet]:
         groups = list(self.by_terms.items())
         covers = [self.weights.cover(terms) for terms, _ in groups]
-        ids = near.best_first([ids for _, ids in groups], covers, EQUAL_SIGNS, self.in_time, IN_TIME)
+        ids = near.best_first([ids for _, ids in groups], covers, EQUAL_SIGNS, self.preferred, IN_TIME)
         best = dict.fromkeys((*self.nearest, *ids[:most]))
         wanted = set(best)
         terms_of = {id: terms for terms, some in groups for id in some & wanted}

@@ -13,6 +13,7 @@ from palaver.model.times import micros
 from palaver.search.question import Question
 from palaver.search.recall.hits import PLACED, Hits, TermSet, TermWeights, only
 from palaver.search.scope import SHARED
+from palaver.search.speaker import spoken
 from palaver.search.vectors import meaning, nearest
 from palaver.search.vectors import words as word_vectors
 from palaver.store.engines.database import SCOPE, STEM, Groups, Lookup, RankedPassage, Reader, Scope
@@ -43,8 +44,10 @@ WIDEST = timedelta(days=370)
 """Longer periods do not change which passages are looked at."""
 WIDEST_WITHOUT_TERMS = timedelta(days=32)
 """Passages without any term are looked at only for periods up to this length."""
+MOST_SPOKEN = 300
+"""The newest passages of a speaker that become candidates, whatever their words."""
 MOST_TIMED = 2_000
-"""The best hits whose time is looked up."""
+"""The best hits whose time or author is looked up."""
 FEW_IN_TIME = 20
 """If fewer hits are from the period, its other passages are looked at too."""
 MOST_WITHOUT_TERMS = 100
@@ -85,7 +88,8 @@ ASKED = Limits(3_000, 1_000, 500, 1_500, 1_500, 0.25)
 
 def find_hits(read: Reader, question: Question, scopes: Sequence[Scope]) -> Hits:
     """Find the passages to choose from: by their words, by the time that the question names, and by meaning."""
-    hits = _prefer_periods(read, question, scopes, _find_hits(read, question, scopes))
+    hits = _prefer_speakers(read, question, scopes, _find_hits(read, question, scopes))
+    hits = _prefer_periods(read, question, scopes, hits)
     hits = _add_nearest(read, question, scopes, hits)
     is_unclear = question.is_asked and hits.near is None and hits.count > MANY_HITS
     return replace(hits, placed=PLACED_OF_MANY if is_unclear else PLACED + len(hits.nearest))
@@ -350,6 +354,21 @@ def _frequencies(read: Reader, terms: Sequence[Phrase]) -> list[int]:
     tokens = [tuple(STEM + stem for stem in tokenize.stems(term.words)) if not term.prefix else () for term in terms]
     known = read.frequencies([token for term in tokens for token in term]) if tokens else {}
     return [min((known.get(token, 0) for token in term), default=1) for term in tokens]
+
+
+# By speaker
+
+
+def _prefer_speakers(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
+    """Mark the hits that the speaker of the question said, and add the newest of the other passages of this speaker."""
+    if not question.speakers:
+        return hits
+    authors = Scope((), authors=question.speakers)
+    said = read.with_facts(list(hits.best_first(MOST_TIMED)), authors)
+    newest = spoken(read, question.speakers, scopes, MOST_SPOKEN)
+    added = set(newest) - hits.among(newest)
+    by_terms = {**hits.by_terms, 0: hits.by_terms.get(0, set()) | added}
+    return replace(hits, by_terms=by_terms, spoken=frozenset({*said, *newest}))
 
 
 # By time
