@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.conftest import Engine
-from tests.helpers import PATIENCE
+from tests.helpers import PATIENCE, eventually
 from tests.store.bus import Bus, hear
 
 from palaver.app import App
@@ -78,7 +78,7 @@ async def test_who_waits_neither_gives_up_early_nor_sleeps_on(app: App, clock: C
     bus = Bus(await app.open())
     thread = await bus.thread()
     wait = asyncio.create_task(bus.do(waiting.wait_for_messages, thread_id=thread.id, after_seq=0, timeout_ms=20_000))
-    await asyncio.sleep(0.05)
+    await asyncio.to_thread(eventually, lambda: bus.here.listeners or wait.done())
     clock.jump(jump)
     done, _ = await asyncio.wait((wait,), timeout=0.2)
     assert not done
@@ -88,7 +88,7 @@ async def test_who_waits_neither_gives_up_early_nor_sleeps_on(app: App, clock: C
     # And one that nobody answers ends when its time is over, by the watch and not by the clock.
     began = time.monotonic()
     wait = asyncio.create_task(bus.do(waiting.wait_for_messages, thread_id=thread.id, after_seq=1, timeout_ms=300))
-    await asyncio.sleep(0.05)
+    await asyncio.to_thread(eventually, lambda: bus.here.listeners or wait.done())
     clock.jump(-jump)
     async with asyncio.timeout(PATIENCE):
         assert (await wait).messages == []

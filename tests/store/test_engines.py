@@ -86,7 +86,7 @@ async def test_many_slow_searches_at_once_are_all_given_up_and_writing_goes_on(s
     async with opened(replace(settings, search_timeout=0.3)) as bus:
         thread = await bus.thread()
         slow = asyncio.gather(*(bus.here.search(HUMAN, endless) for _ in range(6)), return_exceptions=True)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # until each has begun, or waits for its turn
         for n in range(5):
             await bus.post(thread, f"meanwhile {n}")
         async with asyncio.timeout(60):
@@ -114,7 +114,7 @@ async def test_searches_of_one_caller_take_turns_and_waiting_does_not_count(sett
 async def test_a_search_of_another_caller_does_not_wait_for_its_turn(settings: Settings):
     async with opened(replace(settings, search_timeout=60.0)) as bus:
         slow = [asyncio.create_task(bus.here.search(HUMAN, endless)) for _ in range(9)]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # until each has begun, or waits for its turn
         async with asyncio.timeout(50):
             assert await bus.here.search(Caller("agent", "rook"), lambda read: 7) == 7
         assert not any(task.done() for task in slow)
@@ -125,7 +125,7 @@ async def test_a_search_of_another_caller_does_not_wait_for_its_turn(settings: S
 async def test_a_caller_with_very_many_waiting_searches_is_refused_more(settings: Settings):
     async with opened(replace(settings, search_timeout=60.0)) as bus:
         slow = [asyncio.create_task(bus.here.search(HUMAN, endless)) for _ in range(MOST_WAITING + SEARCHES_AT_ONCE)]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # until each has begun, or waits for its turn
         with pytest.raises(TooMany, match="waiting already"):
             await bus.here.search(HUMAN, endless)
         for task in slow:
@@ -353,12 +353,11 @@ async def test_a_loop_that_has_ended_does_not_stop_the_writer(tmp_path: Path):
         gone.run_until_complete(hand_over())
         gone.close()
 
-    def slowly(change) -> None:
-        time.sleep(0.2)
-
-    slow = asyncio.ensure_future(here.change(slowly))
-    await asyncio.sleep(0.05)
+    left = threading.Event()
+    slow = asyncio.ensure_future(here.change(lambda change: left.wait(PATIENCE)))
+    await asyncio.sleep(0)
     await asyncio.to_thread(leave_a_job_behind)
+    left.set()
     await slow
     async with asyncio.timeout(PATIENCE):
         await Bus(here).thread("from a loop that goes on")
