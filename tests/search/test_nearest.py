@@ -19,6 +19,7 @@ from palaver.model.people import Caller
 from palaver.model.search import ResultItem
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.search.question import parse
+from palaver.search.ranking import score
 from palaver.search.vectors import encoders, meaning, nearest
 from palaver.search.vectors.minilm import MiniLM
 from palaver.search.vectors.nearest import Nearest, SignIndex
@@ -148,6 +149,35 @@ async def test_a_passage_without_a_vector_is_found_by_its_words(here: Workspace,
     line = Line("1", "Ann", "The xylophone arrives on Monday.", None)
     await evaluate.add_conversations(here, World("w", (Talk("bare", "", (line,)),), ()))
     assert "xylophone" in (await ask(here, "When does the xylophone arrive?"))[0]
+
+
+@pytest.mark.parametrize("missing", [1, 2, 4])
+async def test_an_answer_with_the_words_is_first_whichever_passages_have_vectors(
+    here: Workspace, model: MiniLM, missing: int
+):
+    await say(here, model, SAID[missing:])
+    without = tuple(Line(str(n), "Ann", one, None) for n, one in enumerate(SAID[:missing]))
+    await evaluate.add_conversations(here, World("w", (Talk("bare", "", without),), ()))
+    assert (await ask(here, "Where does the flight to Lisbon leave?"))[0].startswith("Our flight to Lisbon")
+
+
+async def test_a_missing_vector_is_estimated_by_the_words(here: Workspace, model: MiniLM):
+    bare = ["The airplane to Lisbon departs at eight.", "The cello is being repaired in Lisbon."]
+    await say(here, model, SAID)
+    lines = tuple(Line(str(n), "Ann", text, None) for n, text in enumerate(bare, 1))
+    await evaluate.add_conversations(here, World("w", (Talk("bare", "", lines),), ()))
+    request = SearchKnowledge(query="When does the flight to Lisbon leave?", dedupe=False, explain=True)
+    answer = await search_knowledge.work(here, Caller("human"), request)
+    found = {one.snippet: one.uri for one in answer.results if isinstance(one, ResultItem)}
+    near, far = ((answer.explanations or {})[found[text]]["meaning"] for text in bare)
+    assert near > far > 0
+
+
+def test_weights_change_gradually_with_the_share_of_vectors():
+    none, half, every = (np.array(score.weights_of("people", share)) for share in (0.0, 0.5, 1.0))
+    assert none.tolist() == list(score.in_order(score.weights()["people"]))
+    assert every == pytest.approx(score.in_order(score.weights()["people with meaning"]))
+    assert half == pytest.approx((none + every) / 2)
 
 
 async def test_a_large_index_is_loaded_in_the_background(

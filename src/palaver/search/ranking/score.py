@@ -8,7 +8,6 @@ from functools import cache
 from math import exp
 from operator import mul
 from pathlib import Path
-from statistics import median
 from typing import Literal, NamedTuple
 
 from palaver.search.question import Question
@@ -27,8 +26,8 @@ SAID = 5.0
 """Points of a passage that the speaker of the question said."""
 SOFTNESS = 3.0
 """How fast scores fall: a passage this many points behind the best gets 1/e of its score."""
-ENOUGH = 0.7
-"""The share of the passages that must have a vector. With fewer, words alone decide."""
+EXPECTED, EXPECTED_OF_WORDS = 0.16, 0.4
+"""The expected similarity of a passage that has no vector yet, by that of its words: a line through those with both."""
 UNREAD = 0.99
 """The highest score of a passage that was not read, as a share of the lowest score of one that was."""
 
@@ -82,11 +81,8 @@ def _score_texts(
     matches = TermMatches(question, candidates.hits.weights.rarity, passages)
     similarity = _similarity(read, question, matches, candidates)
     features = features_of(matches, candidates.cover, similarity)
-    has_meaning = bool(similarity.meaning)
-    points = [
-        weighed_sum(one, _weights_of(passage.kind, has_meaning))
-        for passage, one in zip(passages, features, strict=True)
-    ]
+    weights = {kind: weights_of(kind, similarity.share_known) for kind in {one.kind for one in passages}}
+    points = [weighed_sum(one, weights[passage.kind]) for passage, one in zip(passages, features, strict=True)]
     points = [value + SAID * is_said for value, is_said in zip(points, matches.is_said, strict=True)]
     if not question.is_asked and len(question.words) > 1:
         step = max(points) - min(points) + 1.0
@@ -121,11 +117,12 @@ def _similarity(read: Reader, question: Question, matches: TermMatches, candidat
     if candidates.hits.vector is None:
         return similarity
     known = meaning.similarity(read, candidates.hits.vector, [one.id for one in passages])
-    values = [known.get(one.id) for one in passages]
-    if sum(value is not None for value in values) < ENOUGH * len(values):
+    if not known:
         return similarity
-    usual = median(value for value in values if value is not None)
-    return similarity._replace(meaning=[usual if value is None else value for value in values])
+    expected = [EXPECTED + EXPECTED_OF_WORDS * like for like in similarity.whole]
+    values = [known.get(one.id, value) for one, value in zip(passages, expected, strict=True)]
+    bodies = sum(one.position > 0 for one in passages)  # titles never have a vector
+    return similarity._replace(meaning=values, share_known=min(1.0, len(known) / max(1, bodies)))
 
 
 def _joined_words_first(points: list[float], matches: TermMatches) -> list[float]:
@@ -154,10 +151,11 @@ def weights() -> dict[str, dict[str, float]]:
     return tomllib.loads(FILE.read_text("utf-8"))
 
 
-@cache
-def _weights_of(kind: Kind, has_meaning: bool) -> tuple[float, ...]:
-    named = f"{kind} with meaning"
-    return in_order(weights()[named if has_meaning and named in weights() else kind])
+def weights_of(kind: Kind, share_known: float) -> tuple[float, ...]:
+    """The weights for a kind of talk, between those without vectors and those with them."""
+    without = in_order(weights()[kind])
+    with_meaning = in_order(weights().get(f"{kind} with meaning", weights()[kind]))
+    return tuple(one + share_known * (other - one) for one, other in zip(without, with_meaning, strict=True))
 
 
 def in_order(weights: Mapping[str, float]) -> tuple[float, ...]:

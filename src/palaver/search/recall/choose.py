@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from statistics import median
 from typing import NamedTuple
 
 from palaver.model.search import FoundPassage
@@ -117,13 +118,16 @@ def read_texts(
     preferred = hits.preferred
     place_in_index = {id: place for place, id in enumerate(hits.best)}
 
+    usual = median(similar.values()) if similar else 0.0
+    """For passages that have no vector yet."""
+
     def promise(one: Candidate) -> tuple[int, float, int]:
         at, position = one.document_id, one.position
         beside = 0.0
         if position:
             beside = cover.passages.get((at, position - 1), 0.0) + cover.passages.get((at, position + 1), 0.0)
         promised = weights.cover(terms_of[one.passage_id]) + 0.3 * beside + 0.5 * cover.frequency[at]
-        promised += MEANING * similar.get(one.passage_id, 0.0)
+        promised += MEANING * similar.get(one.passage_id, usual)
         promised += IN_TIME if one.passage_id in preferred else 0.0
         return place_in_index.get(one.passage_id, len(hits.best)), -promised, -one.passage_id
 

@@ -215,7 +215,8 @@ class Nearest:
         np = self._np
         ids = np.fromiter(chain.from_iterable(groups), np.int64)
         rows, is_known = self._rows(ids)
-        equal = np.where(is_known, 1 - self._distances[rows] / len(self._question), 0.5)
+        equal = 1 - self._distances[rows] / len(self._question)
+        equal[~is_known] = np.median(equal[is_known]) if is_known.any() else 0.5
         points = np.repeat(np.array(values), [len(group) for group in groups]) + weight * equal
         if preferred:
             points += bonus * np.isin(ids, np.fromiter(preferred, np.int64))

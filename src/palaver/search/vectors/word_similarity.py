@@ -56,7 +56,9 @@ class Similarity(NamedTuple):
     terms: list[list[float]]
     """For each term of the question, the similarity of the most similar word."""
     meaning: Sequence[float] = ()
-    """Similarity by the vectors of the model; empty if too few texts have one."""
+    """Similarity by the vectors of the model, or an estimate for texts that have none yet; empty if none has one."""
+    share_known: float = 0.0
+    """The share of the texts that have such a vector."""
 
     @classmethod
     def none(cls, texts: int, terms: int) -> Similarity:
