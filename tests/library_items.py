@@ -64,8 +64,8 @@ class Library:
         path = f"/api/v1/agents/{agent}/sessions/{session}/messages"
         return self.post(path, role=role, content=content, **more)
 
-    def archived(self, *said: str, title: str = "An old talk", at: float = chatgpt.START) -> None:
-        id = word("c")
+    def archived(self, *said: str, title: str = "An old talk", at: float = chatgpt.START, id: str = "") -> None:
+        id = id or word("c")
         spoken = [chatgpt.message("user", text, at + n) for n, text in enumerate(said)]
         export = chatgpt.conversation(*spoken, title=title, id=id, conversation_id=id, create_time=at)
         response = self.api.post("/api/import", files={"file": ("conversations.json", as_json([export]))})

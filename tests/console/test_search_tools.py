@@ -245,6 +245,17 @@ def test_a_removed_search_stays_removed_if_the_list_cannot_be_loaded_and_can_be_
     expect(saved).to_be_visible()
 
 
+def test_a_misspelt_word_is_named_and_can_be_searched_exactly(window: Opening, thread: Thread):
+    thread.post("a wobbegong is a shark")
+    page = window("#/search?q=wobbegnog%20shark")
+    expect(page.locator(".hit mark").first).to_have_text("wobbegong")
+    note = page.locator(".hint", has_text="Read as “wobbegong”, search exactly:")
+    note.get_by_role("link", name='"wobbegnog" shark').click()
+    expect(note).to_have_count(0)
+    expect(page.get_by_label("Search everything", exact=True)).to_have_value('"wobbegnog" shark')
+    expect(page.locator(".hit mark").first).to_have_text("shark")
+
+
 @pytest.mark.parametrize("path", ["#/threads", "#/threads/{id}", "#/search"])
 def test_the_first_visit_is_small_and_takes_few_requests(window: Opening, thread: Thread, path: str):
     thread.post("hello")

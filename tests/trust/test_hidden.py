@@ -34,6 +34,7 @@ QUERIES = [
     "harbour NOT walrus", "NEAR(harbour zebra, 9)", "which fleet sails on tuesday?", "when does the harbour open?",
     "zebra mango harbour", "treaty", "what did boss say about zebra?", "messages by rival about the harbour",
     "what was said today?", "what happened today?", "today", "this week",
+    "walrsu harbour", "quarzt", "which fleeet sails?", "zbera mango",
 ]  # fmt: skip
 
 
@@ -251,6 +252,25 @@ def test_operators_counts_and_unfinished_words_tell_nothing_of_what_is_hidden(wo
         assert answers[0] == answers[1], query
     found = worlds[0].agent.api.post("/api/knowledge/search", json={"query": "harbour", "counts": True}).json()
     assert found["counts"]["sources"] == {"bus": 3, "sessions": 1, "notes": 1}
+
+
+def test_words_of_hidden_texts_are_never_suggested_for_misspelt_ones(worlds: list[World], guarded: Any):
+    """Nor does a hidden text make a word known, and so keep it from being read as another."""
+
+    def read_as(key: Key, query: str) -> dict[str, str] | None:
+        answer = key.api.get("/api/knowledge/search", params={"q": query, "dedupe": "false"})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["read_as"]
+
+    boss = Key(guarded, worlds[0].name, name="boss", scopes=("read", "write", "admin"))
+    assert read_as(boss, "walrsu") == {"walrsu": "walrus"}
+    assert read_as(worlds[0].agent, "walrsu") is None
+    assert read_as(worlds[0].agent, "harbuor") == {"harbuor": "harbour"}
+    thread = Thread(boss.api, "misspelt")
+    thread.post("the harboor is closed", author=None, metadata=HUMAN_ONLY)
+    assert read_as(boss, "harboor") is None
+    assert read_as(worlds[0].agent, "harboor") == {"harboor": "harbour"}
+    boss.api.delete(f"/api/threads/{thread.id}")
 
 
 SEARCHES = [

@@ -162,7 +162,8 @@ class SearchResponse:
     words, some words, or only by similar words. `left_out` are words so common that they were searched only together
     with others. `capped` is present if not everything was considered. `explanations` are the ranking features, by uri;
     `time` are the periods that the query names. Both are there if `explain` was set. `operators` are the operators of
-    the query (`from:ada`) as they were read. `counts` is there if it was asked for.
+    the query (`from:ada`) as they were read. `read_as` are words that no passage has, each with the similar word that
+    was searched instead; a word in double quotes is searched as it is. `counts` is there if it was asked for.
     """
 
     results: list[ResultItem | SaidItem | CompactItem | LeanItem]
@@ -179,6 +180,7 @@ class SearchResponse:
     explanations: dict[str, dict[str, float]] | None = None
     time: list[NamedTime] | None = None
     operators: dict[str, list[str]] | None = None
+    read_as: dict[str, str] | None = None
     counts: Counts | None = None
 
 

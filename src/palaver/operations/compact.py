@@ -51,7 +51,7 @@ FIELDS: dict[type, str] = {
 }
 """The fields of short answers and of their parts, in order."""
 COMPACT = FIELDS | {
-    SearchResponse: "results has_more next_offset suppressed session_id errors hint",
+    SearchResponse: "results has_more next_offset suppressed session_id errors hint read_as",
     GetResponse: "meta content attachments truncated next_cursor paging",
     OwnHits: "count hits available message hint",
     LeanItem: "uri title author created_at snippet source project",
@@ -59,7 +59,8 @@ COMPACT = FIELDS | {
 }
 PLAIN = FIELDS | {
     SearchResponse: (
-        "results has_more next_offset total_estimated suppressed session_id errors hint explanations time counts"
+        "results has_more next_offset total_estimated suppressed session_id errors hint explanations time counts "
+        "read_as"
     ),
     GetResponse: "meta content attachments truncated next_cursor paging",
 }

@@ -14,7 +14,7 @@ from palaver.model.requests import Date, Query, Request, TimeZone, clamp
 from palaver.model.search import Order
 from palaver.model.times import now, offset_of, zone_of
 from palaver.model.times import parse as parse_time
-from palaver.search import hints, question
+from palaver.search import hints, question, spelling
 from palaver.search.operators import NO_OPERATORS, Operators, parse_operators
 from palaver.search.question import Question
 from palaver.search.scope import readable_scopes
@@ -39,10 +39,14 @@ class Asking(Request):
         moment = parse_time(self.as_of) if self.as_of else now()
         zone = zone_of(self.time_zone) if self.time_zone else offset_of(self.as_of) if self.as_of else None
         operators = parse_operators(query, moment, zone) if self.has_operators else Operators(query)
-        asked = question.parse(operators.words, moment, zone, is_typed=getattr(self, "as_you_type", False))
+        text, is_typed = operators.words, getattr(self, "as_you_type", False)
+        asked = question.parse(text, moment, zone, is_typed=is_typed)
         wanted = operators.scopes(read, caller, scopes) if operators.values else list(scopes)
         names_project = self.names_project or bool(operators.values.get("project"))
         found = ask_in(read, caller, asked, wanted, is_project_first=not names_project)
+        if read_as := spelling.corrections(read, caller, asked, found.readable):
+            asked = question.parse(spelling.corrected(text, read_as), moment, zone, is_typed=is_typed)
+            found = replace(found, question=replace(asked, read_as=read_as))
         return replace(found, operators=operators)
 
     @property

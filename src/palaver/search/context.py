@@ -39,19 +39,22 @@ HAVE_ROOM = 16
 """About how many passages a small budget is divided among."""
 UNFENCED = 16
 """Characters that may be shown where a fence has no room."""
+ROOM_OF_NAME = len(',"read_as":')
 
 
 @dataclass(frozen=True)
 class Context(OmitsDefaults):
     """Evidence: passages with their places, between two lines with a random mark. `hits` counts the passages in `text`;
-    `more` says that others did not fit. If there is no evidence, `hint` says why."""
+    `more` says that others did not fit. `read_as` are words that no passage has, each with the similar word that was
+    searched instead. If there is no evidence, `hint` says why."""
 
-    omit_if_default = ("hint",)
+    omit_if_default = ("read_as", "hint")
 
     text: str
     hits: int
     more: bool
     matched: Matched
+    read_as: dict[str, str] | None = None
     hint: str | None = None
 
     @property
@@ -76,7 +79,13 @@ def evidence_for(read: Reader, ask: Ask, budget: int) -> Context:
             if other:
                 passages.setdefault(other.passage_id, other)
     matched = replace(results, ranked=best).matched
-    return pack(list(passages.values()), question.any_term if question.terms else None, budget, matched)
+    query, chosen = question.any_term if question.terms else None, list(passages.values())
+    if read_as := dict(question.read_as):
+        room = budget - len(orjson.dumps(read_as)) - ROOM_OF_NAME
+        told = replace(pack(chosen, query, room, matched), read_as=read_as)
+        if told.length <= budget:
+            return told
+    return pack(chosen, query, budget, matched)
 
 
 def pack(passages: Sequence[FoundPassage], query: Query | None, budget: int, matched: Matched) -> Context:

@@ -91,6 +91,7 @@ def find_page(read: Reader, ask: Ask) -> Page:
         explanations=_explanations(page) if ask.explain else None,
         time=[named_time(one) for one in ask.question.times] if ask.explain else None,
         operators=dict(ask.operators.values) or None,
+        read_as=dict(ask.question.read_as) or None,
         counts=count_results(read, found, ask.question.zone) if ask.counts else None,
     )
     advice = [hint_for(read, ask, response, is_again=is_again)]

@@ -7,8 +7,8 @@ nothing else. They do show who is meant ("I", "you") and whether a time is asked
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from itertools import groupby, pairwise
 
@@ -79,6 +79,8 @@ class Question:
     """The terms that are part of the name of a period."""
     speakers: tuple[str, ...] = ()
     """Names of authors in small letters: it asks for what one of them said."""
+    read_as: Mapping[str, str] = field(default_factory=dict)
+    """Words that no passage has, and the words as which they are read. The text and the terms have these."""
 
     @property
     def is_word(self) -> bool:

@@ -88,6 +88,9 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
     answer["total"] = len(answer["results"])
     if target.format == "table" and answer["counts"]:
         _show_counts(answer["counts"])
+    if target.format == "table" and (read_as := answer["read_as"]):
+        exact = " ".join(f'"{word}"' for word in read_as)
+        output.note(f"Read as {', '.join(read_as.values())}. To search exactly, use double quotes: {exact}")
     if target.format != "table" or not answer["results"]:
         output.show(answer, target.format, columns=COLUMNS, rows="results")
         return

@@ -49,7 +49,12 @@ def asked_for(words: Sequence[str]) -> list[int]:
 def share_known(terms: Sequence[Phrase]) -> float:
     """The share of the words of some terms that are frequent English words. Names and numbers do not count."""
     typed = [word for term in terms for word in term.words if word.isalpha()]
-    return sum(word in _numbers() or stem(word) in _by_stem() for word in typed) / len(typed) if typed else 1.0
+    return sum(map(is_known, typed)) / len(typed) if typed else 1.0
+
+
+def is_known(word: str) -> bool:
+    """Whether it is a frequent English word, in any form."""
+    return word in _numbers() or stem(word) in _by_stem()
 
 
 @lru_cache(maxsize=4_096)

@@ -23,6 +23,7 @@ const NO_RESULTS = {
   total: null,
   errors: null, // by source
   matched: null, // how well the best results match
+  readAs: null, // misspelt words, each with the word that was searched instead
   capped: null, // words for which only the newest passages were considered
   counts: null, // results by source and by month
 };
@@ -156,6 +157,7 @@ async function searchSources(wanted, offset, signal) {
     nextOffset: answer.next_offset,
     errors: answer.errors,
     matched: answer.matched,
+    readAs: answer.read_as,
     capped: answer.capped,
     results: answer.results.map((item) => ({
       source: item.source,

@@ -370,6 +370,7 @@ export const texts = {
     "Regeln, mit denen ein neuer Thread beginnt. Agenten lesen sie, wenn sie dazukommen.",
   "Edit template": "Vorlage bearbeiten",
   "Threads that used it do not change.": "Threads, die sie benutzt haben, ändern sich nicht.",
+  "Read as {words}, search exactly:": "Gelesen als {words}, genau suchen:",
   "Truncated: for the very common {words} only the newest passages were considered. Add a rarer word.":
     "Gekürzt: Für {words} wurden nur die neuesten Stellen betrachtet, denn das ist sehr häufig. Ergänze ein selteneres Wort.",
   "Case and accents make no difference. Names with dots and dashes ({one}, {other}) are found as they are written.":

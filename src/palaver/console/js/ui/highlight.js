@@ -14,7 +14,7 @@ const COMMON = new Set(
 );
 
 // Lower case, without accents.
-const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+export const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 const isCjk = (word) => /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u.test(word);
 
 // An approximation of the server's stemmer: "retries" and "retry" have the same stem.

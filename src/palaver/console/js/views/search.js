@@ -10,7 +10,7 @@ import { link, parseRoute } from "../route.js";
 import { openDialog } from "../ui/dialog.js";
 import { avatar, emptyState, errorState, icon, iconButton, loading } from "../ui/elements.js";
 import { formatNumber, plural, projectName, timeElement } from "../ui/format.js";
-import { stem } from "../ui/highlight.js";
+import { fold, stem } from "../ui/highlight.js";
 import { html, nothing, rich, t } from "../ui/templates.js";
 import { monthChoice, sourceChoice } from "./search/counts.js";
 import { showEvidence } from "./search/evidence.js";
@@ -110,7 +110,7 @@ const isFiltered = (wanted) =>
 
 function resultsPage(wanted) {
   const hasQuery = Boolean(wanted.q.trim());
-  const { results, error, isRunning, hint, capped, nextOffset } = search;
+  const { results, error, isRunning, hint, capped, readAs, nextOffset } = search;
   const isEmpty = hasQuery && !isRunning && !error && !results.length && search.milliseconds !== null;
   const emptyText = isFiltered(wanted)
     ? "No document with these words matches the filters. Try fewer filters."
@@ -130,6 +130,7 @@ function resultsPage(wanted) {
     <div class="scroll"><div class="hits">
     ${error ? (error.status === 400 ? html`<p class="hint" role="alert">${error.message}</p>` : errorState(error, () => runSearch(wanted))) : nothing}
     ${hint && hasQuery && !isEmpty ? html`<p class="hint">${hint}</p>` : nothing}
+    ${readAs && hasQuery ? readAsNote(wanted, readAs) : nothing}
     ${Object.values(search.errors ?? {}).map((message) => html`<p class="hint">${message}</p>`)}
     ${
       capped?.words.length && results.length
@@ -150,6 +151,13 @@ function resultsPage(wanted) {
         : nothing
     }
     </div></div>`;
+}
+
+// The words that were searched in place of misspelt ones, and a link to a search for what was typed.
+function readAsNote(wanted, readAs) {
+  const exact = wanted.q.replace(/[\p{L}\p{M}]+/gu, (word) => (readAs[fold(word)] ? `"${word}"` : word)).trim();
+  return html`<p class="hint">${t("Read as {words}, search exactly:", { words: listOfWords(Object.values(readAs)) })}
+    <a href=${link("search", { ...wanted, q: exact })}>${exact}</a></p>`;
 }
 
 function summary(wanted) {
