@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 
 from labelled_questions import worlds
-from palaver.search.question import STOP_WORDS
 from palaver.search.ranking.texts import sentences
 from palaver.search.vectors.minilm import MiniLM
+from palaver.text.languages import ENGLISH
 from palaver.text.tokenize import stem, words
 
 DIMENSIONS = 256
@@ -153,7 +153,7 @@ def main(listed: Path, files: Sequence[Path]) -> None:
     begin *= np.concatenate([weights[whole], np.full(len(more), weights[-1])])[:, None]
     names += more
 
-    known = {name: number for number, name in enumerate(names) if name not in STOP_WORDS}
+    known = {name: number for number, name in enumerate(names) if name not in ENGLISH.stop_words}
     texts = list(dict.fromkeys(said(files)))
     count = len(texts)
     texts += accompanied(list(known), texts)
@@ -164,7 +164,7 @@ def main(listed: Path, files: Sequence[Path]) -> None:
     for name, number in known.items():
         stems.setdefault(stem(name), number)
     inside = [
-        {known.get(word, stems.get(stem(word))) for word in words(text) if word not in STOP_WORDS} - {None}
+        {known.get(word, stems.get(stem(word))) for word in words(text) if word not in ENGLISH.stop_words} - {None}
         for text in texts
     ]
     enough = [number for number, found in enumerate(inside) if len(found) > 1]

@@ -10,7 +10,7 @@ from palaver.search.question import MOST_TERMS, parse, terms_of
 
 
 def said(text: str) -> list[str]:
-    return [" ".join(phrase.words) for phrase in terms_of(text)]
+    return [" ".join(phrase.words) for phrase in parse(text).terms]
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,12 @@ def said(text: str) -> list[str]:
         ("東京", ["東 京"]),
         ("請問如何安裝", ["請 問", "問 如", "如 何", "何 安", "安 裝"]),
         ("Pythonで正規表現を", ["python", "で 正", "正 規", "規 表", "表 現", "現 を"]),
+        ("Wer erneuert die Zertifikate?", ["erneuert", "zertifikate"]),
+        ("Comment empêcher l'accès d'une cohorte ?", ["empecher", "acces", "cohorte"]),
+        ("¿Dónde está el archivo de configuración?", ["archivo", "configuracion"]),
+        ("Onde fica o arquivo da configuração?", ["fica", "arquivo", "configuracao"]),
+        ("Dov'è l'indirizzo dell'ufficio?", ["indirizzo", "ufficio"]),
+        ("did the process die on an error", ["process", "die", "error"]),
     ],
 )
 def test_the_meaningful_words_are_looked_for(asked: str, looked_for: list[str]):
@@ -58,6 +64,24 @@ def test_a_question_says_whose_it_is_and_which_time_it_asks_for():
 )
 def test_you_means_what_the_assistant_said_unless_something_is_asked_for_now(asked: str, is_yours: bool):
     assert parse(asked).is_yours == is_yours
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Wann hast du mir meine Reise empfohlen?",
+        "Quand m'as-tu recommandé mon voyage ?",
+        "¿Cuándo me recomendaste tú mi viaje?",
+        "Quando você me recomendou minha viagem?",
+        "Quando mi hai detto tu del mio viaggio?",
+    ],
+)
+def test_questions_in_other_languages_say_the_same(asked: str):
+    question = parse(asked)
+    assert question.is_asked
+    assert question.is_mine
+    assert question.is_yours
+    assert question.wants_time
 
 
 @pytest.mark.parametrize("keywords", ["harbour", "harbour master", "POL-358", ""])

@@ -1,20 +1,21 @@
 """The parsed query: its terms, and the intent its other words show.
 
-People and agents ask whole sentences. Stop words say nothing about the topic, so they are left out unless there is
-nothing else. They do show who is meant ("I", "you") and whether a time is asked for.
+People and agents ask whole sentences. The stop words of their language say nothing about the topic, so they are left
+out unless there is nothing else. They do show who is meant ("I", "you") and whether a time is asked for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from itertools import groupby, pairwise
 
 from palaver.model.times import now
 from palaver.text import dates
 from palaver.text.dates import TimeRange
+from palaver.text.languages import ENGLISH, LATEST, UNKNOWN, WHEN, Language, language_of
 from palaver.text.query import AllOf, AnyOf, Nothing, Phrase, Query, as_prefix, plain
 from palaver.text.tokenize import words
 
@@ -26,33 +27,6 @@ LONGEST_READ = 5_000
 
 _LIST_SEPARATOR = re.compile(r"(?<!\d)[,;]|[,;](?!\d)")
 """Commas and semicolons between words. Inside a number they belong to the number."""
-
-_STOP_WORDS = """
-    a about after again all also am an and any are aren as at be because been before being between both but by can
-    cannot could couldn d did didn do does doesn doing don down during each ever few for from further get gets getting
-    give got had hadn has hasn have haven having he her here hers him his how i if in into is isn it its just know let
-    like ll m many may me mention mentioned might more most much must my no nor not now of off on once only or other our
-    out over own please re remember remind s same shall she should shouldn show so some such t tell than that the their
-    theirs them then there these they this those through to too under until up upon us ve very was wasn we were weren
-    what when where which while who whom whose why will with won would wouldn you your yours
-"""
-STOP_WORDS = frozenset(_STOP_WORDS.split())
-
-_QUESTION_WORDS = frozenset(
-    words("what when where which who whom whose why how did do does is are was were can could will")
-)
-_FIRST_PERSON = frozenset({"i", "me", "my", "mine", "myself"})
-_SECOND_PERSON = frozenset({"you", "your", "yours"})
-_BEFORE_REQUEST = frozenset({"can", "could", "would", "will", "should", "do", "if"})
-"""With "you" they ask for something now: "can you suggest", "what do you think"."""
-_WHEN = re.compile(
-    r"\b(when|date|how long|how (many|much) (days?|weeks?|months?|years?|time)"
-    r"|(what|which) (time|day|month|year|week)"
-    r"|wann|datum|wie lange|wie viele? (tage?|wochen?|monate?|jahre?|zeit|uhr)"
-    r"|welche[mnrs]? (zeit|tag|monat|jahr|woche))\b",
-    re.IGNORECASE,
-)
-_LATEST = re.compile(r"\b(latest|newest|current|currently|most recent|now|these days|so far)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +55,7 @@ class Question:
     """Names of authors in small letters: it asks for what one of them said."""
     read_as: Mapping[str, str] = field(default_factory=dict)
     """Words that no passage has, and the words as which they are read. The text and the terms have these."""
+    language: Language = field(default=ENGLISH, repr=False)
 
     @property
     def is_word(self) -> bool:
@@ -118,8 +93,8 @@ def parse(text: str, as_of: datetime | None = None, zone: tzinfo | None = None, 
     """Parse a query into terms and intent. It is asked at `as_of` (default: now) in this time zone. `is_typed`: it is
     still being typed. A blank at its end says that the last word is finished."""
     folded = words(text[:LONGEST_READ])
-    known = set(folded)
-    terms = terms_of(f"{text}*" if is_typed and text and not text[-1].isspace() else text)
+    known, language = set(folded), _language_of(folded, "?" in text)
+    terms = terms_of(f"{text}*" if is_typed and text and not text[-1].isspace() else text, language)
     joined = (term for term in terms if not any(map(_is_ideograph, term.words)))
     # A path or a version counts as one typed word.
     typed = len(folded) - sum(len(term.words) - 1 for term in joined)
@@ -129,25 +104,35 @@ def parse(text: str, as_of: datetime | None = None, zone: tzinfo | None = None, 
         text=text,
         words=tuple(folded),
         terms=terms,
-        is_asked=len(folded) > 2 and ("?" in text or folded[0] in _QUESTION_WORDS or (len(terms) > 2 and typed > 6)),
-        is_mine=bool(known & _FIRST_PERSON),
-        is_yours=_is_about_answers(folded),
-        wants_time=bool(_WHEN.search(text[:LONGEST_READ])),
-        wants_latest=bool(_LATEST.search(text[:LONGEST_READ])),
+        is_asked=len(folded) > 2
+        and ("?" in text or folded[0] in language.question_words or (len(terms) > 2 and typed > 6)),
+        is_mine=bool(known & language.first_person),
+        is_yours=_is_about_answers(folded, language),
+        wants_time=bool(WHEN.search(text[:LONGEST_READ])),
+        wants_latest=bool(LATEST.search(text[:LONGEST_READ])),
         times=times,
         zone=zone,
         time_terms=frozenset(term for term in terms if timed.issuperset(term.words)),
+        language=language,
     )
 
 
-def _is_about_answers(folded: Sequence[str]) -> bool:
+def _language_of(folded: Sequence[str], has_mark: bool) -> Language:
+    """The language of a query. A single word of another language makes only a question one of that language."""
+    if sum(map(_is_ideograph, folded)) > len(folded) / 2:
+        return UNKNOWN
+    return language_of(tuple(folded), 1 if has_mark else 2)
+
+
+def _is_about_answers(folded: Sequence[str], language: Language) -> bool:
     """Whether a question is about what the assistant said: "what did you suggest", "can you remind me"."""
-    if "remind" in folded:
-        return not _SECOND_PERSON.isdisjoint(folded)
-    return any(word in _SECOND_PERSON and before not in _BEFORE_REQUEST for before, word in pairwise(("", *folded)))
+    if not language.reminders.isdisjoint(folded):
+        return not language.second_person.isdisjoint(folded)
+    pairs = pairwise(("", *folded))
+    return any(word in language.second_person and before not in language.requests for before, word in pairs)
 
 
-def terms_of(text: str) -> tuple[Phrase, ...]:
+def terms_of(text: str, language: Language | None = None) -> tuple[Phrase, ...]:
     """The words to look for. A word with punctuation (`node.js`) is a phrase of its parts, and one with a star at its
     end (`perf*`) the beginning of words."""
     match plain(_LIST_SEPARATOR.sub(" ", text), with_stars=True):
@@ -159,16 +144,30 @@ def terms_of(text: str) -> tuple[Phrase, ...]:
             typed = (one,)
         case _:
             raise AssertionError("plain words are phrases")
-    # "Caroline's" means "Caroline".
+    language = language or _language_of(words(text[:LONGEST_READ]), "?" in text)
+    # "Caroline's" means "Caroline", and "l'accès" means "accès".
     stripped: Iterable[Phrase] = dict.fromkeys(
-        Phrase(one.words[:-1]) if len(one.words) == 2 and one.words[1] == "s" else one for one in typed
+        Phrase(one.words[:-1])
+        if len(one.words) == 2 and one.words[1] == "s"
+        else _without_elision(one, language.elisions)
+        for one in typed
     )
-    meaningful = tuple(phrase for phrase in stripped if phrase.prefix or not STOP_WORDS.issuperset(phrase.words))
+    stop_words = language.stop_words
+    meaningful = tuple(phrase for phrase in stripped if phrase.prefix or not stop_words.issuperset(phrase.words))
     split = dict.fromkeys(part for phrase in meaningful or typed for part in _split_ideographs(phrase))
     # A phrase of thousands of words would take the index seconds.
     return tuple(
         term if len(term.words) <= MOST_TERMS else Phrase(term.words[:MOST_TERMS]) for term in tuple(split)[:MOST_TERMS]
     )
+
+
+def _without_elision(phrase: Phrase, elisions: Container[str]) -> Phrase:
+    """A phrase without the short word that an apostrophe joins to its beginning, as in "l'accès"."""
+    first = phrase.parts[0].words if phrase.parts else phrase.words
+    if len(first) < 2 or first[0] not in elisions:
+        return phrase
+    parts = (Phrase(first[1:]), *phrase.parts[1:]) if phrase.parts else ()
+    return replace(phrase, words=phrase.words[1:], parts=parts)
 
 
 def _split_ideographs(phrase: Phrase) -> Iterator[Phrase]:

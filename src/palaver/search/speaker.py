@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from palaver.search.operators import WITH_NAMES, spellings
-from palaver.search.question import STOP_WORDS, Question
+from palaver.search.question import Question
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.search import found_passages
+from palaver.text.languages import ENGLISH
 from palaver.text.query import Phrase
 from palaver.text.tokenize import words
 
@@ -110,7 +111,7 @@ def _possible_names(folded: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequ
             first = begin or end - size
             name = folded[max(0, first) : first + size]
             is_thing = first > 0 and folded[first - 1] in _ARTICLES
-            if len(name) == size and STOP_WORDS.isdisjoint(name) and not is_thing:
+            if len(name) == size and ENGLISH.stop_words.isdisjoint(name) and not is_thing:
                 yield name, (last, word, following)
 
 

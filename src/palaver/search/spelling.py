@@ -14,13 +14,14 @@ from itertools import pairwise
 from palaver.model.people import Caller
 from palaver.model.sources import ALL_SOURCES
 from palaver.search.operators import WITH_NAMES, spellings
-from palaver.search.question import STOP_WORDS, Question
+from palaver.search.question import Question
 from palaver.search.scope import readable_scopes
 from palaver.search.vectors import words as word_vectors
 from palaver.store.bus import agents
 from palaver.store.engines.database import Groups, Lookup, Reader, Scope
 from palaver.store.search import found_passages
 from palaver.text import tokenize
+from palaver.text.languages import ENGLISH
 from palaver.text.query import Phrase
 
 SHORTEST = 4
@@ -81,7 +82,7 @@ def corrected(text: str, read_as: Mapping[str, str]) -> str:
 
 
 def _may_be_misspelt(word: str) -> bool:
-    is_word = len(word) >= SHORTEST and word.isalpha() and word not in STOP_WORDS
+    is_word = len(word) >= SHORTEST and word.isalpha() and word not in ENGLISH.stop_words
     return is_word and not word_vectors.is_known(word)
 
 

@@ -228,6 +228,11 @@ class TermMatches:
         """Whether a passage has all terms."""
         return len({term for _, term in self.places[number]}) == len(self.terms)
 
+    def presence(self) -> list[list[float]]:
+        """For each passage, 1 for each term that it has, and 0 for the others."""
+        found = [{term for _, term in places} for places in self.places]
+        return [[float(number in there) for number in range(len(self.terms))] for there in found]
+
     def title_cover(self, title: str) -> float:
         """How much of the question a title covers."""
         line = prepare(title).line

@@ -18,6 +18,7 @@ from palaver.search.vectors.word_similarity import NO_SENTENCES, QuestionVectors
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate, CandidateText
+from palaver.text.languages import ENGLISH
 
 FILE = Path(__file__).parent / "weights.toml"
 AHEAD = 0.1
@@ -81,7 +82,8 @@ def _score_texts(
     matches = TermMatches(question, candidates.hits.weights.rarity, passages)
     similarity = _similarity(read, question, matches, candidates)
     features = features_of(matches, candidates.cover, similarity)
-    weights = {kind: weights_of(kind, similarity.share_known) for kind in {one.kind for one in passages}}
+    mixed = question.language is not ENGLISH
+    weights = {kind: weights_of(kind, similarity.share_known, mixed) for kind in {one.kind for one in passages}}
     points = [weighed_sum(one, weights[passage.kind]) for passage, one in zip(passages, features, strict=True)]
     points = [value + SAID * is_said for value, is_said in zip(points, matches.is_said, strict=True)]
     if not question.is_asked and len(question.words) > 1:
@@ -107,6 +109,9 @@ def _similarity(read: Reader, question: Question, matches: TermMatches, candidat
     passages: Sequence[Passage] = matches.passages
     if question.is_word:
         return Similarity.none(len(passages), len(matches.terms))
+    if question.language is not ENGLISH:
+        similarity = Similarity.none(len(passages), len(matches.terms))._replace(terms=matches.presence())
+        return _with_meaning(read, similarity, passages, candidates)
     sides = effort_for(question, candidates.hits).sides
     sentences = [
         text.sentences if question.is_asked and one.side in sides else NO_SENTENCES
@@ -114,6 +119,13 @@ def _similarity(read: Reader, question: Question, matches: TermMatches, candidat
     ]
     vectors = QuestionVectors(question.words, [term.words for term in matches.terms])
     similarity = vectors.similarity([text.whole for text in matches.texts], sentences)
+    return _with_meaning(read, similarity, passages, candidates)
+
+
+def _with_meaning(
+    read: Reader, similarity: Similarity, passages: Sequence[Passage], candidates: Candidates
+) -> Similarity:
+    """Add the similarity by the vectors of the model, if enough of the passages have one."""
     if candidates.hits.vector is None:
         return similarity
     known = meaning.similarity(read, candidates.hits.vector, [one.id for one in passages])
@@ -151,11 +163,15 @@ def weights() -> dict[str, dict[str, float]]:
     return tomllib.loads(FILE.read_text("utf-8"))
 
 
-def weights_of(kind: Kind, share_known: float) -> tuple[float, ...]:
-    """The weights for a kind of talk, between those without vectors and those with them."""
+def weights_of(kind: Kind, share_known: float, mixed: bool = False) -> tuple[float, ...]:
+    """The weights for a kind of talk, between those without vectors and those with them. `mixed` is the mean of them
+    and those of written text, which rely on the words themselves: the others rely on the meaning of English words."""
     without = in_order(weights()[kind])
     with_meaning = in_order(weights().get(f"{kind} with meaning", weights()[kind]))
-    return tuple(one + share_known * (other - one) for one, other in zip(without, with_meaning, strict=True))
+    found = tuple(one + share_known * (other - one) for one, other in zip(without, with_meaning, strict=True))
+    if not mixed or kind in ("text", "word"):
+        return found
+    return tuple((one + other) / 2 for one, other in zip(found, weights_of("text", share_known), strict=True))
 
 
 def in_order(weights: Mapping[str, float]) -> tuple[float, ...]:

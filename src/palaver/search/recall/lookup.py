@@ -19,6 +19,7 @@ from palaver.search.vectors import words as word_vectors
 from palaver.store.engines.database import SCOPE, STEM, Groups, Lookup, RankedPassage, Reader, Scope
 from palaver.store.search import found_passages
 from palaver.text import tokenize
+from palaver.text.languages import ENGLISH
 from palaver.text.query import Phrase
 
 FEW_PASSAGES = 3_000
@@ -277,7 +278,7 @@ def _look_up_related(found: Collection, question: Question, size: int, are_few: 
 def related_words(question: Question) -> list[tuple[Phrase, ...]]:
     """For each of the first terms of a question, words with nearly the same meaning. Keywords have none."""
     found, known = [], stems_of(question)
-    for term in question.terms[:MOST_EXPANDED] if question.is_asked else ():
+    for term in question.terms[:MOST_EXPANDED] if question.is_asked and question.language is ENGLISH else ():
         others = word_vectors.related(term.words[0]) if len(term.words) == 1 and not term.prefix else ()
         found.append(tuple(Phrase((word,)) for word in others if tokenize.stem(word) not in known))
     return found
@@ -285,7 +286,7 @@ def related_words(question: Question) -> list[tuple[Phrase, ...]]:
 
 def theme_of(question: Question) -> tuple[Phrase, ...]:
     """Words close in meaning to a question as a whole."""
-    if not question.is_asked:
+    if not question.is_asked or question.language is not ENGLISH:
         return ()
     return tuple(Phrase((word,)) for word in word_vectors.theme(question.words, stems_of(question)))
 

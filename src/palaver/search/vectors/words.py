@@ -13,7 +13,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from palaver.search.question import STOP_WORDS
+from palaver.text.languages import ENGLISH
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stem
 
@@ -83,7 +83,7 @@ def _distinct(numbers: Iterable[int], besides: Collection[str]) -> list[str]:
     found: dict[str, str] = {}
     for number in numbers:
         name = _names()[number]
-        if name.isalpha() and len(name) > 2 and name not in STOP_WORDS and stem(name) not in besides:
+        if name.isalpha() and len(name) > 2 and name not in ENGLISH.stop_words and stem(name) not in besides:
             found.setdefault(stem(name), name)
     return list(found.values())
 
@@ -149,7 +149,7 @@ def _names() -> list[str]:
 @cache
 def _numbers() -> dict[str, int]:
     """The number of each word except stop words, counted from 1, so that no number is falsy."""
-    return {name: number for number, name in enumerate(_names(), 1) if name not in STOP_WORDS}
+    return {name: number for number, name in enumerate(_names(), 1) if name not in ENGLISH.stop_words}
 
 
 @cache
@@ -162,7 +162,7 @@ def _by_stem() -> dict[str, int]:
 
 def _number_of(word: str) -> int | None:
     """The number of a word, or of one with the same stem. Used for questions only: texts have words enough."""
-    return _numbers().get(word) or (None if word in STOP_WORDS else _by_stem().get(stem(word)))
+    return _numbers().get(word) or (None if word in ENGLISH.stop_words else _by_stem().get(stem(word)))
 
 
 def _numpy() -> Any:
