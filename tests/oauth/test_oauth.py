@@ -595,7 +595,7 @@ def test_one_address_cannot_close_registration_for_the_others(engine: Engine, tm
         program = Program(server)
         assert program.register().status_code == 201
         refused = program.register()
-        assert (refused.status_code, refused.headers["retry-after"]) == (429, "60")
+        assert (refused.status_code, 0 < int(refused.headers["retry-after"]) <= 60) == (429, True)
         forwarded = program.api.post("/register", json={}, headers={"x-forwarded-for": "192.0.2.7"})
         assert forwarded.status_code == 429  # anybody can write this header
         assert Program(server, address="127.0.0.2").register().status_code == 201

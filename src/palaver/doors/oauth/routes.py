@@ -8,8 +8,7 @@ POST /token, /register, /revoke    for applications
 
 from __future__ import annotations
 
-import math
-import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -26,16 +25,15 @@ from palaver.doors.mcp.lazy_app import LazyMcpRoute
 from palaver.doors.oauth import metadata
 from palaver.errors import TooMany, Unauthorized
 from palaver.model.admin.oauth import EVERYTHING, MCP_RESOURCES
+from palaver.operations.admin.rate_limits import seconds_to_wait
 from palaver.settings import Settings
 
-MINUTE = 60.0
 REGISTRATIONS_A_MINUTE = 60
 """How many clients one address, or one token, may register."""
 MOST_CALLERS = 10_000
 """How many addresses and tokens are counted at once. The ones that registered longest ago are forgotten."""
 
-_registrations: dict[str, tuple[float, int]] = {}
-"""When the minute of each caller began, and how many have registered since. The latest caller is last."""
+_registrations: dict[str, deque[float]] = {}
 
 
 def routes(settings: Settings) -> list[BaseRoute]:
@@ -84,18 +82,11 @@ async def show_server(request: Request) -> Response:
 async def register(request: Request) -> Response:
     """Register a client. Everybody may, so it is limited for each address, and for each token (RFC 7591, 1.2)."""
     app: App = request.app.state.app
-    caller, now = address_of(request.scope, app.settings), time.monotonic()
+    caller = address_of(request.scope, app.settings)
     with suppress(Unauthorized):
         secret = bearer_token(request.headers.get("authorization"))
         caller = f"token {(await authenticate(app, secret, 'agent')).token_id}"
-    began, count = _registrations.pop(caller, (now, 0))
-    if now - began >= MINUTE:
-        began, count = now, 0
-    _registrations[caller] = began, count + 1
-    if len(_registrations) > MOST_CALLERS:
-        del _registrations[next(iter(_registrations))]
-    if count >= REGISTRATIONS_A_MINUTE:
-        wait = math.ceil(began + MINUTE - now)
+    if wait := seconds_to_wait(_registrations, caller, REGISTRATIONS_A_MINUTE, MOST_CALLERS):
         raise TooMany(f"Too many applications have registered from your address. Try again in {wait} s.", wait)
     request.state.caller = caller
     return await _handler("register")(request)

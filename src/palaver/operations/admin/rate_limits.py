@@ -6,6 +6,7 @@ import time
 from collections import deque
 from functools import lru_cache
 from math import ceil
+from typing import TypeVar
 
 from palaver.errors import Refused, TooMany
 from palaver.model.people import Caller
@@ -18,6 +19,7 @@ UNLESS_LOOPBACK = 600
 """The default limit (calls a minute of one tool) if other machines can reach the server."""
 MOST_KNOWN = 10_000
 EVERY_TOOL = ""
+K = TypeVar("K")
 
 
 def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) -> None:
@@ -26,18 +28,24 @@ def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) 
     limit = limit_of(workspace.settings, tools[0].name) if tools else 0
     if not limit:
         return
-    key, held, now = (caller.counted_as, operation.name), workspace.calls, time.monotonic()
-    if key not in held and len(held) >= MOST_KNOWN:
-        for old in [key for key, times in held.items() if times[-1] <= now - MINUTE]:
-            del held[old]
-    times = held.setdefault(key, deque(maxlen=limit))
-    if len(times) == limit and times[0] > now - MINUTE:
-        wait = ceil(times[0] + MINUTE - now)
+    if wait := seconds_to_wait(workspace.calls, (caller.counted_as, operation.name), limit, MOST_KNOWN):
         raise TooMany(
             f"Rate limit exceeded: {limit} calls of {tools[0].plain_name} a minute. Wait {wait} s, then try again.",
             wait,
         )
+
+
+def seconds_to_wait(held: dict[K, deque[float]], key: K, limit: int, most: int) -> int:
+    """Count a call, unless there were `limit` in the last minute: then return how long to wait. `held` has the times of
+    the calls by caller, the latest caller last. Of more than `most` callers the first is forgotten."""
+    now = time.monotonic()
+    times = held[key] = held.pop(key, deque(maxlen=limit))
+    if len(held) > most:
+        del held[next(iter(held))]
+    if len(times) == limit and times[0] > now - MINUTE:
+        return ceil(times[0] + MINUTE - now)
     times.append(now)
+    return 0
 
 
 def limit_of(settings: Settings, tool: str) -> int:
