@@ -98,6 +98,8 @@ def test_a_misspelt_word_is_read_as_the_likeliest_one(
         "ottercubs",
         "你好世杰",
         "zwwe qqsse hpapy eyeblals crcle",  # more unknown words than known ones
+        "happy eyeballs race when two connections are slow hpapy eybeals rcae wehne connecttions",
+        f"airsnor{'t' * 190}",  # too many words are one letter away from a long one
         "xyzzyqq eyeballs",  # nothing is one letter away
     ],
 )

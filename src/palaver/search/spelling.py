@@ -24,13 +24,13 @@ from palaver.text import tokenize
 from palaver.text.languages import ENGLISH
 from palaver.text.query import Phrase
 
-SHORTEST = 4
-"""Shorter words are not corrected: too many words are one letter away."""
+SHORTEST, LONGEST = 4, 30
+"""Shorter words are not corrected: too many words are one letter away. Of longer ones, too many would be looked up."""
 MOST_LOOKED_UP = 12
 """The first words of a query that are looked up."""
-MOST_CORRECTED = 2
-"""A query with more unknown words than these, and with more than half of its terms unknown, is not misspelt: it is in
-another language, or about something else."""
+FEW_UNKNOWN, MOST_UNKNOWN = 2, 4
+"""A query with more unknown words is not misspelt: it is in another language, or about something else. So is one with
+more than a few, if they are more than half of its terms."""
 AT_ONCE = 100
 """Possible words that are looked up together. PostgreSQL compares each with all others."""
 MOST_READ = 25
@@ -62,7 +62,7 @@ def corrections(read: Reader, caller: Caller, question: Question, scopes: Sequen
     single = [term.words[0] for term in question.terms if len(term.words) == 1 and not term.prefix]
     doubted = [word for word in single if word not in quoted and _may_be_misspelt(word)]
     missing = [word for word in doubted[:MOST_LOOKED_UP] if not _is_known(read, caller, word, scopes)]
-    if len(missing) > max(MOST_CORRECTED, len(question.terms) / 2):
+    if len(missing) > min(MOST_UNKNOWN, max(FEW_UNKNOWN, len(question.terms) / 2)):
         return {}
     others = [term for term in question.terms if term.words[0] not in missing]
     found: dict[str, str] = {}
@@ -82,7 +82,7 @@ def corrected(text: str, read_as: Mapping[str, str]) -> str:
 
 
 def _may_be_misspelt(word: str) -> bool:
-    is_word = len(word) >= SHORTEST and word.isalpha() and word not in ENGLISH.stop_words
+    is_word = SHORTEST <= len(word) <= LONGEST and word.isalpha() and word not in ENGLISH.stop_words
     return is_word and not word_vectors.is_known(word)
 
 
