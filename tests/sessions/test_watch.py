@@ -35,6 +35,7 @@ from tests.importers.samples import (
 
 from palaver.app import App
 from palaver.errors import Unavailable
+from palaver.importers.files import streams
 from palaver.model.people import Caller
 from palaver.operations.sessions import watch as watching
 from palaver.operations.sessions import watched_file
@@ -244,7 +245,7 @@ def test_what_is_broken_is_skipped_with_a_word(person: Person):
     with path.open("ab") as file:
         file.write(b"{half of a line\n\n[1,2]\n")
         file.write(b'{"type":"user","message":7,"sessionId":"s"}\n')
-        file.write(b'{"type":"user","message":{"content":"' + b"x" * watched_file.LONGEST_LINE + b'"}}\n')
+        file.write(b'{"type":"user","message":{"content":"' + b"x" * streams.LONGEST_LINE + b'"}}\n')
         file.write(b'{"type":"user","uuid":"u1","message":{"content":"\xff\\u0000\\ud800 ' + ivy.encode() + b'"}}\n')
         file.write(jsonl(typed(f"the last {ivy}", mine))[:-1])
     (path.parent / "notes.jsonl").write_text('{"a": 1}\n')

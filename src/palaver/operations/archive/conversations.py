@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -14,6 +13,7 @@ from palaver.model.events import encode
 from palaver.model.library import Conversation
 from palaver.model.people import Caller
 from palaver.model.requests import (
+    NEVER_STORED,
     Date,
     Id,
     Project,
@@ -35,8 +35,6 @@ SEPARATOR = "\n\n---\n\n"
 FROM_DATABASE = "canonical-db:"
 """The ids of conversations from a canonical ChatGPT database begin with this."""
 
-_NEVER_STORED = re.compile("[\x00\ud800-\udfff]")
-
 
 class SearchArchive(Request):
     query: Query | None = None
@@ -52,7 +50,7 @@ class SearchArchive(Request):
 
     @property
     def part(self) -> str | None:
-        part = _NEVER_STORED.sub("", self.query or "")
+        part = NEVER_STORED.sub("", self.query or "")
         return part if part.strip() else None
 
     @property

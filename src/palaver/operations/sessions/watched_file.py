@@ -22,7 +22,7 @@ from palaver.importers import LONGEST_ID, LineReader, ReadProgress, Said, Unread
 from palaver.importers.coding_agents.session_files import SessionFiles
 from palaver.importers.files import streams
 from palaver.importers.files.sqlite_file import Changed, Locked
-from palaver.importers.item import Item, Skipped
+from palaver.importers.item import HEAD_BYTES, Item, Skipped
 from palaver.importers.registry import CHATS, WholeSessions
 from palaver.model.library import Conversation
 from palaver.model.privacy import PrivacyRules
@@ -38,9 +38,7 @@ NAMES = [name for one in CHATS if isinstance(one, WholeSessions) for name in one
 """The names of session files that are read as a whole, with wildcards."""
 WRITE_AHEAD_LOG = "-wal"
 """SQLite writes changes to a file with this suffix first."""
-HEAD_BYTES = 64 * 1024
 IDENTIFYING_BYTES = 1024
-LONGEST_LINE = 32 * 1024 * 1024
 TURNS_AT_ONCE = 1_000
 BYTES_AT_ONCE = 4 * 1024 * 1024
 
@@ -102,11 +100,11 @@ class WatchedFile:
         with source:
             if start:
                 source.seek(start)
-            while raw := source.readline(LONGEST_LINE + 1):
+            while raw := source.readline(streams.LONGEST_LINE + 1):
                 start += len(raw)
-                is_too_long = len(raw) > LONGEST_LINE
+                is_too_long = len(raw) > streams.LONGEST_LINE
                 while is_too_long and not raw.endswith(b"\n"):
-                    raw = source.readline(LONGEST_LINE)
+                    raw = source.readline(streams.LONGEST_LINE)
                     start += len(raw)
                     if not raw:
                         return

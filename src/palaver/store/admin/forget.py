@@ -17,7 +17,7 @@ from palaver.model.library import Branch
 from palaver.model.people import program_of
 from palaver.model.projects import is_called, same_project
 from palaver.model.times import micros
-from palaver.store.engines.database import Change, Reader, Row
+from palaver.store.engines.database import FOREVER, Change, Reader, Row
 from palaver.store.library import archive, documents
 from palaver.store.library.documents import substring_form
 from palaver.store.sessions.forgotten import item_key, session_of, turn_key
@@ -25,7 +25,6 @@ from palaver.store.sessions.outlines import SUBAGENT
 from palaver.store.sessions.sessions import title_of
 
 AT_ONCE = 1_000
-FOREVER = 2**62
 ITEMS = ("notes", "media", "prompts", "characters")
 SMALL_TABLES = {
     "reaction": ("all_reactions", "forget_reaction"),
