@@ -27,6 +27,7 @@ import numpy as np
 from labelled_questions import worlds
 from palaver.search.ranking.texts import sentences
 from palaver.search.vectors.minilm import MiniLM
+from palaver.search.vectors.words import MOST_RELATED, find_related
 from palaver.text.languages import ENGLISH
 from palaver.text.tokenize import stem, words
 
@@ -182,7 +183,18 @@ def main(listed: Path, files: Sequence[Path]) -> None:
     table["vector"] = np.round(now / largest[:, None] * 127)
     np.save(HERE / "words.npy", table)
     (HERE / "words.txt").write_text("\n".join(names) + "\n", "utf-8")
+    write_related()
     print(f"{len(names)} words, {(HERE / 'words.npy').stat().st_size / 1e6:.1f} MB", file=sys.stderr)
+
+
+def write_related() -> None:
+    """Keep the words related to each word of the table."""
+    numbers = {name: number for number, name in enumerate((HERE / "words.txt").read_text("utf-8").splitlines(), 1)}
+    found = np.zeros((len(numbers), MOST_RELATED), np.uint16)
+    for number in numbers.values():
+        others = [numbers[other] for other in find_related(number)]
+        found[number - 1, : len(others)] = others
+    np.save(HERE / "related.npy", found)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 
 from palaver.search.vectors.encoders import packed, similarity
 from palaver.search.vectors.word_similarity import QuestionVectors, Segments, Similarity
-from palaver.search.vectors.words import HERE, asked_for, numbers_of, related, theme
+from palaver.search.vectors.words import HERE, asked_for, find_related, numbers_of, related, theme
 from palaver.text.tokenize import words
 
 
@@ -104,3 +104,8 @@ def test_the_similarity_of_a_vector_in_bytes_is_its_cosine():
     assert similarity(np.array([0.0, 2.0]), texts) == [0.0, 1.0, 0.0]
     assert similarity(np.array([1.0, 0.0]), texts) == [1.0, 0.0, -1.0]
     assert similarity(np.array([1.0, 0.0]), []) == []
+
+
+def test_the_related_words_in_the_file_are_those_of_the_table():
+    for word in ("boat", "buy", "kids", "harbour", "server"):
+        assert list(related(word)) == find_related(numbers_of([word])[0])

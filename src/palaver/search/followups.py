@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from palaver.model import visibility
@@ -38,6 +38,8 @@ LONGEST_QUESTION = 600
 """In a text with more characters, a question in the middle does not count."""
 SHORTEST_ANSWER = 200
 """A text that ends with a question and has fewer characters is not an answer."""
+KEPT = 300
+"""Texts of which it is kept what they take back: several results, and the next question, look at the same ones."""
 CLOSE = 200
 """Characters between the words that correct something and the topic."""
 
@@ -141,7 +143,13 @@ def asks_back(text: str) -> bool:
 
 def corrects(text: str, about: AbstractSet[str]) -> bool:
     """Whether a text takes something back, close to a word with one of these stems."""
-    lower = text[:LONGEST_CORRECTION].lower()
+    return any(not about.isdisjoint(near) for near in _near_corrections(text[:LONGEST_CORRECTION]))
+
+
+@lru_cache(maxsize=KEPT)
+def _near_corrections(text: str) -> tuple[frozenset[str], ...]:
+    """The stems of the words close to each word that takes something back."""
+    lower, found = text.lower(), list[frozenset[str]]()
     for words in _CORRECTING:
         place = lower.find(words)
         while place >= 0:
@@ -149,7 +157,6 @@ def corrects(text: str, about: AbstractSet[str]) -> bool:
             is_whole = not (place and lower[place - 1].isalnum()) and not lower[end : end + 1].isalpha()
             if is_whole and not (words == "instead" and lower.startswith(" of", end)):
                 near = tokens(text[max(0, place - CLOSE) : place + CLOSE])
-                if any(stem(token.word) in about for token in near):
-                    return True
+                found.append(frozenset(stem(token.word) for token in near))
             place = lower.find(words, end)
-    return False
+    return tuple(found)

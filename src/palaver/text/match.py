@@ -67,7 +67,9 @@ class PhraseFinder:
                 for number, rest in begun_by.get(one, ())
                 if not rest or _next_stems(line, end, len(rest)) == rest
             ]
-            here += [number for number, begun in self._unfinished if number not in here and line.startswith(begun, at)]
+            for number, begun in self._unfinished:
+                if number not in here and line.startswith(begun, at):
+                    here.append(number)
             for number in here:
                 found.append((place, number))
                 if line.startswith(self._typed[number], at):

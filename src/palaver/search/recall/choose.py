@@ -13,7 +13,7 @@ from typing import NamedTuple
 from palaver.model.search import FoundPassage
 from palaver.search.question import Question
 from palaver.search.recall.hits import IN_TIME, MOST_CANDIDATES, Hits, TermSet, TermWeights
-from palaver.search.relevant_parts import relevant_parts
+from palaver.search.relevant_parts import LONGEST_WHOLE, relevant_parts
 from palaver.search.snippet import match_place
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Lookup, Reader, Scope
@@ -145,7 +145,8 @@ def read_texts(
     words = [word for term in question.terms for word in term.words]
     parts = []
     for text in texts:
-        read.check()
+        if len(text.text) > LONGEST_WHOLE:
+            read.check()
         parts.append(text._replace(text=relevant_parts(text.text, words).text))
     return parts
 

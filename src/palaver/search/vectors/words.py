@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections.abc import Collection, Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,15 +57,18 @@ def is_known(word: str) -> bool:
     return word in _numbers() or stem(word) in _by_stem()
 
 
-@lru_cache(maxsize=4_096)
 def related(word: str) -> tuple[str, ...]:
     """Words with nearly the same meaning, the nearest first."""
+    number = _number_of(word)
+    return tuple(_names()[one - 1] for one in _related()[number - 1].tolist() if one) if number else ()
+
+
+def find_related(number: int) -> list[str]:
+    """The words related to one of the table, found by comparing all vectors. tools/make_static_model.py keeps them."""
     np, vectors = _numpy(), _all_directions()
-    if not (number := _number_of(word)):
-        return ()
     like = vectors @ vectors[number - 1]
     close = np.flatnonzero(like >= RELATED)
-    return tuple(_distinct(close[np.argsort(-like[close])].tolist(), {stem(word)})[:MOST_RELATED])
+    return _distinct(close[np.argsort(-like[close])].tolist(), {stem(_names()[number - 1])})[:MOST_RELATED]
 
 
 def theme(question: Sequence[str], besides: Collection[str]) -> list[str]:
@@ -106,7 +109,7 @@ def bare(places: Array) -> Array:
 
 @cache
 def _all_directions() -> Array:
-    """All vectors, normalised: 34 MB, computed for the first question."""
+    """All vectors, normalised: 34 MB, computed for the first question that has a theme."""
     np = _numpy()
     found: Array = table()["vector"].astype(np.float32)
     found /= lengths()[:, None]
@@ -169,6 +172,13 @@ def _numpy() -> Any:
     import numpy
 
     return numpy
+
+
+@cache
+def _related() -> Array:
+    """The numbers of the words related to each word, or 0: 0.2 MB."""
+    found: Array = _numpy().load(HERE / "related.npy")
+    return found
 
 
 @cache
