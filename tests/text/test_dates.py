@@ -1,4 +1,4 @@
-"""The dates of a text, in English and German."""
+"""The dates of a text, in English and five other languages."""
 
 from __future__ import annotations
 
@@ -156,6 +156,54 @@ EXAMPLES = {
     "end of May": ("May", "2023-05-01", "2023-06-01"),
     "Ende letzter Woche": ("letzter Woche", "2023-06-05", "2023-06-12"),
     "the week before 16 November 2022": ("before 16 November 2022", EVER, "2022-11-16"),
+    # French
+    "qu'a-t-on fait hier soir ?": ("hier soir", "2023-06-13T17:00", "2023-06-14"),
+    "aujourd'hui": ("aujourd'hui", "2023-06-14", "2023-06-15"),
+    "avant-hier": ("avant-hier", "2023-06-12", "2023-06-13"),
+    "la semaine dernière": ("la semaine dernière", "2023-06-05", "2023-06-12"),
+    "l'année dernière": ("l'année dernière", "2022-01-01", "2023-01-01"),
+    "lundi dernier": ("lundi dernier", "2023-06-12", "2023-06-13"),
+    "la semaine prochaine": ("la semaine prochaine", "2023-06-19", "2023-06-26"),
+    "il y a deux semaines": ("il y a deux semaines", "2023-05-28", "2023-06-04"),
+    "les trois derniers jours": ("les trois derniers jours", "2023-06-11", "2023-06-15"),
+    "depuis lundi": ("depuis lundi", "2023-06-12", "2023-06-15"),
+    "avant le 3 mai": ("avant le 3 mai", EVER, "2023-05-03"),
+    "entre le 3 et le 7 mai": ("entre le 3 et le 7 mai", "2023-05-03", "2023-05-08"),
+    "du 3 au 7 mai 2022": ("du 3 au 7 mai 2022", "2022-05-03", "2022-05-08"),
+    "au mois d'avril": ("avril", "2023-04-01", "2023-05-01"),
+    "le 1er mai": ("le 1er mai", "2023-05-01", "2023-05-02"),
+    # Spanish
+    "anteayer": ("anteayer", "2023-06-12", "2023-06-13"),
+    "el mes pasado": ("el mes pasado", "2023-05-01", "2023-06-01"),
+    "el lunes pasado": ("lunes pasado", "2023-06-12", "2023-06-13"),
+    "la semana que viene": ("la semana que viene", "2023-06-19", "2023-06-26"),
+    "hace tres días": ("hace tres días", "2023-06-11", "2023-06-12"),
+    "los últimos tres días": ("los últimos tres días", "2023-06-11", "2023-06-15"),
+    "desde el lunes": ("desde el lunes", "2023-06-12", "2023-06-15"),
+    "antes del 3 de mayo": ("antes del 3 de mayo", EVER, "2023-05-03"),
+    "entre el 3 y el 7 de mayo": ("entre el 3 y el 7 de mayo", "2023-05-03", "2023-05-08"),
+    "el 3 de mayo de 2022": ("el 3 de mayo de 2022", "2022-05-03", "2022-05-04"),
+    "¿Qué decidimos en agosto?": ("agosto", "2022-08-01", "2022-09-01"),
+    # Portuguese
+    "ontem": ("ontem", "2023-06-13", "2023-06-14"),
+    "no mês passado": ("mês passado", "2023-05-01", "2023-06-01"),
+    "na última segunda-feira": ("última segunda-feira", "2023-06-12", "2023-06-13"),
+    "na sexta": ("sexta", "2023-06-09", "2023-06-10"),
+    "há dois dias": ("há dois dias", "2023-06-12", "2023-06-13"),
+    "três dias atrás": ("três dias atrás", "2023-06-11", "2023-06-12"),
+    "nos últimos três dias": ("últimos três dias", "2023-06-11", "2023-06-15"),
+    "antes de 2022": ("antes de 2022", EVER, "2022-01-01"),
+    "3 de maio de 2022": ("3 de maio de 2022", "2022-05-03", "2022-05-04"),
+    # Italian
+    "ieri sera": ("ieri sera", "2023-06-13T17:00", "2023-06-14"),
+    "l'altro ieri": ("altro ieri", "2023-06-12", "2023-06-13"),
+    "la settimana scorsa": ("la settimana scorsa", "2023-06-05", "2023-06-12"),
+    "due giorni fa": ("due giorni fa", "2023-06-12", "2023-06-13"),
+    "negli ultimi tre giorni": ("ultimi tre giorni", "2023-06-11", "2023-06-15"),
+    "da lunedì": ("da lunedì", "2023-06-12", "2023-06-15"),
+    "prima di maggio": ("prima di maggio", EVER, "2023-05-01"),
+    "tra il 3 e il 7 maggio": ("tra il 3 e il 7 maggio", "2023-05-03", "2023-05-08"),
+    "a maggio": ("maggio", "2023-05-01", "2023-06-01"),
 }
 
 
@@ -198,6 +246,10 @@ def test_the_quick_check_misses_no_date(text: str):
         "w44a30 of May2023 and the 1990s",
         "a30 im",
         "a week",
+        "hier steht nichts",
+        "the estate is due on mars",
+        "três segundas vezes",
+        "il a mangé à la table",
         "",
     ],
 )
@@ -329,6 +381,23 @@ PIECES = st.sampled_from(
         "seit",
         "bis",
         "zum",
+        "la",
+        "semaine",
+        "dernière",
+        "il",
+        "y",
+        "'",
+        "hier",
+        "avant",
+        "hace",
+        "días",
+        "que",
+        "viene",
+        "sexta",
+        "feira",
+        "fa",
+        "due",
+        "giorni",
     ]
 )
 TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=30).map(" ".join))

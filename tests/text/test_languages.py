@@ -9,7 +9,7 @@ from palaver.text.tokenize import words
 
 
 def name(text: str, least: int = 1) -> str:
-    return language_of(tuple(words(text)), least).name
+    return language_of(words(text), least).name
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_english_keywords_with_words_of_other_languages_stay_english(keywords: s
 
 @pytest.mark.parametrize("language", OTHERS, ids=lambda one: one.name)
 def test_each_language_is_recognised_by_its_own_words(language: Language):
-    assert language_of(tuple(language.stop_words), 2) is language
+    assert language_of(language.stop_words, 2) is language
     assert language.question_words
     assert language.first_person
     assert language.second_person

@@ -121,7 +121,7 @@ def _language_of(folded: Sequence[str], has_mark: bool) -> Language:
     """The language of a query. A single word of another language makes only a question one of that language."""
     if sum(map(_is_ideograph, folded)) > len(folded) / 2:
         return UNKNOWN
-    return language_of(tuple(folded), 1 if has_mark else 2)
+    return language_of(folded, 1 if has_mark else 2)
 
 
 def _is_about_answers(folded: Sequence[str], language: Language) -> bool:

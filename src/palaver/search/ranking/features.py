@@ -25,6 +25,8 @@ from palaver.store.engines import bm25
 from palaver.store.search.found_passages import CandidateText
 from palaver.text.dates import find as find_dates
 from palaver.text.dates import may_name_time
+from palaver.text.dates.words import ALL_TIME_WORDS
+from palaver.text.languages import ENGLISH
 from palaver.text.match import PhraseFinder
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stems, words
@@ -322,8 +324,10 @@ def _place_columns(matches: TermMatches, cover: DocumentCover, previous: Sequenc
         is_message = one.position > -step if step < 0 else one.position
         return cover.passages.get((one.document_id, one.position + step), 0.0) if is_message else 0.0
 
+    time_words = _TIME_WORDS if question.language is ENGLISH else _TIME_WORDS | ALL_TIME_WORDS
+
     def has_time(one: Passage, folded: Sequence[str]) -> bool:
-        return not _TIME_WORDS.isdisjoint(folded) or bool(_TIME_NUMBER.search(one.text))
+        return not time_words.isdisjoint(folded) or bool(_TIME_NUMBER.search(one.text))
 
     return {
         "before": [cover_at(one, -1) for one in passages],

@@ -1,4 +1,7 @@
-"""Dates in a text, in English and German: "last March", "vor zwei Wochen", "between 3 and 7 May 2023".
+"""Dates in a text: "last March", "vor zwei Wochen", "la semaine dernière", "between 3 and 7 May 2023".
+
+The rules are for English and German. In a French, Spanish, Portuguese or Italian text, the words of dates are first
+replaced by English ones, in English order.
 
 `find` returns the periods that a text names, in UTC. A date without a year is the last one that began before `now`,
 unless the sentence is about the future. A week begins on Monday.
@@ -41,7 +44,7 @@ class TimeRange:
 
 def may_name_time(folded: Iterable[str]) -> bool:
     """A quick check of the folded words of a text. If it is false, `find` finds nothing in the text."""
-    return any(word in words.TIME_WORDS or not word.isalpha() for word in folded)
+    return any(word in words.ALL_TIME_WORDS or not word.isalpha() for word in folded)
 
 
 def find(text: str, now: datetime, zone: tzinfo | None = None) -> tuple[TimeRange, ...]:

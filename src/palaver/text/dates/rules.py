@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from palaver.text.dates.periods import (
     year_of,
     yearly,
 )
+from palaver.text.languages import language_of
 
 _TOKEN = re.compile(
     r"""
@@ -57,6 +58,7 @@ class DateToken(NamedTuple):
     end: int
 
 
+_JOINERS = frozenset("'\u2019-")
 NO_TOKEN = DateToken("", "", "", 0, 0)
 
 
@@ -69,6 +71,8 @@ class Tokens:
         self.tokens = [
             DateToken(one.lastgroup or "", one[0], fold(one[0]), *one.span()) for one in _TOKEN.finditer(text)
         ]
+        if known := language_of(one.word for one in self.tokens).dates:
+            self.tokens = _in_english(self.tokens, known)
         self.size = len(self.tokens)
         self._ends = [n for n, one in enumerate(self.tokens) if one.text in ".!?;" and one.kind == "sign"]
         self._tenses: dict[int, bool] = {}
@@ -129,6 +133,35 @@ class Tokens:
     def skip(self, n: int, some: Container[str]) -> int:
         """The number of the next token, if this one is one of some words."""
         return n + 1 if self.word(n) in some else n
+
+
+def _in_english(tokens: Sequence[DateToken], known: Mapping[tuple[str, ...], str]) -> list[DateToken]:
+    """The tokens with the words of dates in English, and in English order: "la semaine dernière" is "the last week"."""
+    found: list[DateToken] = []
+    inner = [
+        one
+        for before, one, after in zip([NO_TOKEN, *tokens], tokens, [*tokens[1:], NO_TOKEN], strict=False)
+        if one.text not in _JOINERS or (before.kind, after.kind) != ("word", "word")  # l'année, avant-hier
+    ]
+    number = 0
+    while number < len(inner):
+        for size in (3, 2, 1):
+            some = inner[number : number + size]
+            if len(some) == size and (english := known.get(tuple(one.word for one in some))):
+                break
+        else:
+            english = some[0].word
+        found.append(some[0]._replace(word=english, end=some[-1].end, text=some[0].text))
+        number += len(some)
+    for at in range(len(found) - 1):
+        one, other = found[at].word, found[at + 1].word
+        is_count = one in words.NUMBERS or one in words.FEW or found[at].kind == "number"
+        if other in words.WHICH and (one in words.TIME_WORDS or is_count):
+            found[at], found[at + 1] = (
+                found[at]._replace(kind="word", word=other),
+                found[at + 1]._replace(kind=found[at].kind, word=one, text=found[at].text),
+            )
+    return found
 
 
 class DateMatch(NamedTuple):

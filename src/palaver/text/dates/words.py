@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from unicodedata import combining, normalize
 
+from palaver.text.languages import OTHERS
+
 
 def fold(word: str) -> str:
     """A word in lower case without accents."""
@@ -174,6 +176,10 @@ TIME_WORDS = frozenset().union(
     *(MONTHS, WEEKDAYS, SHORT_WEEKDAYS, WEEKDAYS_WITH_PARTS, SEASONS, DAYS, UNITS, PARTS, ("tonight",))
 )
 """Every date has one of these words or a digit."""
+ALL_TIME_WORDS = TIME_WORDS | {
+    word for one in OTHERS for phrase, english in one.dates.items() if english in TIME_WORDS for word in phrase
+}
+"""The same, with the words of all languages."""
 STARTS = frozenset().union(
     *(MONTHS, WEEKDAYS, SHORT_WEEKDAYS, WEEKDAYS_WITH_PARTS, SEASONS, DAYS, WHICH, LAST, OPENERS, BETWEEN, FROM),
     *(NUMBERS, ORDINALS, FEW, ABOUT, any_of("the in tonight morgen kw cw den dem week weekend wochenende")),

@@ -1,6 +1,7 @@
 """Languages: words that say nothing about the topic, words that show what is asked for, and words of dates.
 
-Each language is a TOML file beside this one. In `[dates]`, each English word has the words that mean the same.
+Each language is a TOML file beside this one. In `[dates]`, each English word has the words that mean the same; words
+of a phrase are joined by `_`. "vor" and "vorgestern" are German for "ago", which comes first, and two days ago.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,8 +33,8 @@ class Language(NamedTuple):
     """A pattern for texts that ask for a time."""
     latest: str
     """A pattern for texts that ask for the latest."""
-    dates: Mapping[str, str]
-    """The English word for each word of a date."""
+    dates: Mapping[tuple[str, ...], str]
+    """The English word for each word of a date, or for some words one after another."""
     known: frozenset[str]
     """All words by which the language is recognised."""
 
@@ -45,7 +45,11 @@ def _read(name: str) -> Language:
     def folded(field: str) -> frozenset[str]:
         return frozenset(words(table.get(field, "")))
 
-    dates = {word: english for english, some in table.get("dates", {}).items() for word in words(some)}
+    dates = {
+        tuple(words(phrase)): english
+        for english, phrases in table.get("dates", {}).items()
+        for phrase in phrases.split()
+    }
     stop_words, elisions = folded("stop_words"), folded("elisions")
     when, latest = (re.sub(r"\n\s*", "", table[field].strip()) for field in ("when", "latest"))
     return Language(
@@ -60,12 +64,12 @@ def _read(name: str) -> Language:
         when,
         latest,
         dates,
-        stop_words | elisions | dates.keys(),
+        stop_words | elisions | {phrase[0] for phrase in dates if len(phrase) == 1},
     )
 
 
 ENGLISH = _read("english")
-OTHERS = tuple(map(_read, ("german", "french", "spanish", "portuguese", "italian")))
+OTHERS = tuple(map(_read, ("german", "french", "portuguese", "spanish", "italian")))
 UNKNOWN = Language("", *(frozenset[str](),) * 7, when="", latest="", dates={}, known=frozenset())
 """A language that is not written in Latin letters, such as Chinese. No words of it are known here."""
 WHEN, LATEST = (
@@ -78,9 +82,8 @@ _ALSO_ENGLISH = frozenset(
 """Words of other languages that are English words or names too, and no stop words there: "die", "war", "Han"."""
 
 
-@lru_cache(maxsize=256)
 def language_of(folded: Iterable[str], least: int = 1) -> Language:
-    """The language of a text, given its folded words as a tuple. It is English unless more words are known from another
+    """The language of a text, given its folded words. It is English unless more words are known from another
     language than from English, at least `least` of them. Words like "die" are in both and count half."""
     said = frozenset(folded)
     english = said & ENGLISH.stop_words
