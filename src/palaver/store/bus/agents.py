@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 import os
 import secrets
@@ -19,6 +18,7 @@ from palaver.model.people import OTHER_NAMES, Agent, program_of
 from palaver.model.projects import identity_of
 from palaver.model.sessions import Owner
 from palaver.model.times import micros, now
+from palaver.store.admin.tokens import hash_of
 from palaver.store.bus import names
 from palaver.store.engines.database import Change, Reader, Row
 from palaver.store.rows import from_row, params_of, stored
@@ -67,7 +67,7 @@ def register(change: Change, new: NewAgent) -> tuple[Agent, str]:
             display_name=new.display_name and names.free(change, new.display_name),
         ),
         "registered",
-        _hash(secret),
+        hash_of(secret),
     ):
         pass  # another caller has just taken the name: try the next number
     return _keep_names(change, agent_id), secret
@@ -91,10 +91,6 @@ def restore(change: Change, owner: Owner) -> None:
     name = f"{owner.name} ({owner.slug})" if is_taken else owner.name
     new = NewAgent(name, owner.slug, is_online=False, client=owner.program, project=owner.project, owner=owner.owner)
     _insert(change, owner.id, new, "restored", None)
-
-
-def _hash(secret: str) -> str:
-    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def find(read: Reader, agent_id: str) -> Agent | None:
@@ -143,7 +139,7 @@ def must_exist(read: Reader, agent_id: str) -> Agent:
 def must_prove(read: Reader, agent_id: str, token: str | None) -> Agent:
     """The agent, if this is its secret. An unknown agent and a wrong secret look the same."""
     row = read.one("agent", id=agent_id)
-    given = _hash(token or "")
+    given = hash_of(token or "")
     known = (row or {}).get("token_hash") or ""
     is_proven = hmac.compare_digest(known, given)
     if row is None or not (is_proven or read.one("agent_secret", agent_id=agent_id, token_hash=given)):
@@ -157,13 +153,13 @@ def new_secret(change: Change, agent: Agent, session: str | None = None) -> str:
     secret, at = secrets.token_urlsafe(32), micros(now())
     key = change.must("agent", id=agent.id)["token_hash"]
     if key is None:
-        change.run("set_agent_token", id=agent.id, token_hash=_hash(secret))
-        key = _hash(secret)
+        change.run("set_agent_token", id=agent.id, token_hash=hash_of(secret))
+        key = hash_of(secret)
     if session is not None:
         made = hmac.digest(key.encode(), f"session {session}".encode("utf-8", "replace"), "sha256")
         secret = base64.urlsafe_b64encode(made).decode().rstrip("=")
-    if _hash(secret) != key:
-        change.run("add_agent_secret", token_hash=_hash(secret), agent_id=agent.id, at=at)
+    if hash_of(secret) != key:
+        change.run("add_agent_secret", token_hash=hash_of(secret), agent_id=agent.id, at=at)
         change.run("drop_old_agent_secrets", agent_id=agent.id, keep=SECRETS_KEPT)
     return secret
 
@@ -220,7 +216,7 @@ def _signature(key: str, nonce: str) -> str:
 def connection_key(session_id: str) -> str:
     """The key under which a connection is stored. It is a hash, so that a reader of the database cannot take over
     the session."""
-    return hashlib.sha256(session_id.encode("utf-8", "replace")).hexdigest()
+    return hash_of(session_id)
 
 
 def process_key(pid: int) -> str:
