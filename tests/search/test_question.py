@@ -102,3 +102,34 @@ def test_any_question_gives_different_terms_that_are_not_too_many(asked: str):
 def test_a_very_long_joined_word_is_looked_up_by_its_first_words():
     (term,) = parse("x-" * 5_000).terms
     assert term.words == ("x",) * MOST_TERMS
+
+
+@pytest.mark.parametrize(
+    "asked, topic",
+    [
+        ("Can you list the order in which I brought up different aspects of sailing?", ["sailing"]),
+        ("Can you give me a full summary of the harbour across our chats?", ["harbour"]),
+        ("Please summarize everything about the harbour for me, in order", ["everything", "harbour"]),
+        ("How many boats and ropes did we buy over time?", ["boats", "ropes", "buy"]),
+        ("Which boats did both Ann and Bob buy?", ["boats", "ann", "bob", "buy"]),
+    ],
+)
+def test_words_that_ask_for_a_list_are_not_its_topic(asked: str, topic: list[str]):
+    question = parse(asked)
+    assert question.gathers
+    assert [" ".join(term.words) for term in question.terms] == topic
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["the list of various points", "Could you show me how to list files in a folder?", "Give me the harbour plan"],
+)
+def test_other_questions_keep_their_words(asked: str):
+    question = parse(asked)
+    assert not question.gathers
+    assert question.topic == asked
+    assert question.terms == terms_of(asked)
+
+
+def test_a_question_for_nothing_but_a_list_keeps_its_words():
+    assert parse("Can you give me a summary, in order?").terms == terms_of("Can you give me a summary, in order?")

@@ -6,6 +6,10 @@ import httpx
 import pytest
 from tests.helpers import Mcp, Thread, word
 
+from palaver.search.ranking.score import ScoredPassage
+from palaver.search.results import Result, spread
+from palaver.store.search.found_passages import Candidate
+
 
 def note(api: httpx.Client, title: str, content: str) -> str:
     return str(api.post("/api/notes", json={"title": title, "content": content}).json()["id"])
@@ -175,3 +179,30 @@ def test_an_answer_for_humans_only_is_not_shown_to_agents(api: httpx.Client, mcp
     assert "answer" not in hit
     (shown,) = api.get("/api/knowledge/search", params={"q": unique, "dedupe": False}).json()["results"]
     assert shown["answer"]["snippet"] == "In the safe."
+
+
+def test_a_question_for_several_messages_has_several_conversations_among_the_first():
+    def result(id: int, document: int, score: float) -> Result:
+        at = Candidate(id, document, id, "chats", str(document), str(id), None, 0)
+        return Result(at, score, 0, ScoredPassage(at, score, has_all=True, has_any=True))
+
+    ranked = [result(1, 1, 1.0), result(2, 1, 0.9), result(3, 1, 0.8), result(4, 2, 0.75), result(5, 1, 0.1)]
+    found = spread(ranked)
+    assert [one.best.passage_id for one in found] == [1, 4, 2, 3, 5]
+    assert [one.score for one in found] == pytest.approx([1.0, 0.75, 0.72, 0.512, 0.0512])
+    many = [result(id, 1, 1 - id / 200) for id in range(60)]
+    assert [one.best.passage_id for one in spread(many)] == list(range(60))
+    assert [one.score for one in spread(many)] == sorted((one.score for one in spread(many)), reverse=True)
+
+
+def test_a_count_is_asked_of_all_conversations(api: httpx.Client):
+    """The scores are in order, and no result is lost."""
+    unique = word()
+    for name in ("Ann", "Bob"):
+        chat(api, *[(name, f"one more {unique} for {name}, number {n}") for n in range(6)])
+    body = {"query": f"How many {unique} are there?", "dedupe": False, "sources": ["chats"], "limit": 100}
+    results = api.post("/api/knowledge/search", json=body).json()["results"]
+    assert sum(unique in hit["snippet"] for hit in results) == 12
+    scores = [hit["score"] for hit in results]
+    assert scores == sorted(scores, reverse=True)
+    assert {hit["sender"] for hit in results[:4]} == {"Ann", "Bob"}

@@ -42,6 +42,8 @@ def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Ord
         ranked = results.group(ranking.passages + rest, order)
     else:
         more = results.count_more(read, candidates, ranked)
+    if order == "relevance" and question.gathers:
+        ranked = results.spread(ranked)
     if order == "relevance":
         ranked = results.put_exact_first(read, question, scopes, ranked, hits)
     return Results(question, ranked, more, hits)

@@ -28,12 +28,31 @@ LONGEST_READ = 5_000
 _LIST_SEPARATOR = re.compile(r"(?<!\d)[,;]|[,;](?!\d)")
 """Commas and semicolons between words. Inside a number they belong to the number."""
 
+_GATHERS = re.compile(
+    r"\b(how (many|often)|list (the|all)|walk me through|in (the |which )?order|order in which|both|summar(y|i[sz]e)|"
+    r"overview|recap|wie (viele|oft)|zusammenfassung|überblick|reihenfolge)\b",
+    re.IGNORECASE,
+)
+_FRAME = re.compile(
+    r"\b(((can|could|would|will) you )?(please )?(list|walk me through|go through|summari[sz]e|give me|provide)( me)?"
+    r"|(an? |the )?(\w+ )?(summary|overview|recap|list|timeline)( of)?|(in )?(the )?(\w+ )?order( in which)?"
+    r"|(i|we|you) (brought up|mentioned|talked about|discussed|raised)"
+    r"|(different|various|several|other) (aspects|topics|points|things|items)( of| about)?"
+    r"|(throughout|across|in|over|during|from) (all )?(of )?(our|my|the|these) (\w+ )?"
+    r"(conversation|chat|discussion|session|message|request|question)s?"
+    r"|(mention )?only [^.?!]{0,40}\bitems|over time|so far)\b",
+    re.IGNORECASE,
+)
+"""Words that ask for a list or a summary. They are not its topic."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A parsed query."""
 
     text: str
+    topic: str
+    """The text without the words that ask for a list or a summary."""
     words: tuple[str, ...]
     terms: tuple[Phrase, ...]
     is_asked: bool
@@ -45,6 +64,8 @@ class Question:
     wants_time: bool
     """It asks for a time ("when")."""
     wants_latest: bool
+    gathers: bool
+    """It asks for what several messages say: a list, a number, an order, a summary."""
     times: tuple[TimeRange, ...] = ()
     """The periods that it names ("last week")."""
     zone: tzinfo | None = None
@@ -100,12 +121,19 @@ def parse(text: str, as_of: datetime | None = None, zone: tzinfo | None = None, 
     typed = len(folded) - sum(len(term.words) - 1 for term in joined)
     times = dates.find(text[:LONGEST_READ], as_of or now(), zone)
     timed = {word for one in times for word in words(one.text)}
+    is_asked = len(folded) > 2 and (
+        "?" in text or folded[0] in language.question_words or (len(terms) > 2 and typed > 6)
+    )
+    gathers = is_asked and not is_typed and bool(_GATHERS.search(text[:LONGEST_READ]))
+    topic = _FRAME.sub(" ", text[:LONGEST_READ]) if gathers else text
+    about = set(terms_of(topic, language)).intersection(terms) if gathers else set[Phrase]()
     return Question(
         text=text,
+        topic=topic if about else text,
         words=tuple(folded),
-        terms=terms,
-        is_asked=len(folded) > 2
-        and ("?" in text or folded[0] in language.question_words or (len(terms) > 2 and typed > 6)),
+        terms=tuple(term for term in terms if term in about) or terms,
+        is_asked=is_asked,
+        gathers=gathers,
         is_mine=bool(known & language.first_person),
         is_yours=_is_about_answers(folded, language),
         wants_time=bool(WHEN.search(text[:LONGEST_READ])),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -29,6 +30,10 @@ MOST_TITLES = 500
 WEAK = 0.05
 """A result is weak if its score is below this share of the best, and it covers less than LITTLE of the question."""
 LITTLE = 0.6
+AGAIN = 0.8
+"""The score of each further result of a conversation is multiplied by this if several messages are asked for."""
+SPREAD = 50
+"""The first results, of which those of other conversations come forward."""
 BEHIND_EXACT = 0.9
 """Scores of other results are multiplied by this when there is an exact match."""
 
@@ -124,6 +129,18 @@ def one_of_each_conversation(results: Iterable[Result]) -> list[Result]:
     for one in results:
         found.setdefault(SOURCES[one.best.source].conversation_of(one.best), one)
     return list(found.values())
+
+
+def spread(results: Sequence[Result]) -> list[Result]:
+    """Lower the score of each further result of a conversation, so that several conversations are among the first. Only
+    the first results change places: those after them depend on the page."""
+    seen, found = Counter[int](), list[Result]()
+    for one in results[:SPREAD]:
+        found.append(one._replace(score=round(one.score * AGAIN ** seen[one.best.document_id], 9) or 1e-9))
+        seen[one.best.document_id] += 1
+    lowest = min([one.score for one in found], default=1.0)
+    others = [one._replace(score=min(one.score, lowest)) for one in results[SPREAD:]]
+    return sorted(found, key=lambda one: -one.score) + others
 
 
 def is_weak(one: Result) -> bool:

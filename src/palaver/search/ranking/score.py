@@ -19,6 +19,7 @@ from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
 from palaver.store.search.found_passages import Candidate, CandidateText
 from palaver.text.languages import ENGLISH
+from palaver.text.tokenize import words
 
 FILE = Path(__file__).parent / "weights.toml"
 AHEAD = 0.1
@@ -117,7 +118,7 @@ def _similarity(read: Reader, question: Question, matches: TermMatches, candidat
         text.sentences if question.is_asked and one.side in sides else NO_SENTENCES
         for one, text in zip(passages, matches.texts, strict=True)
     ]
-    vectors = QuestionVectors(question.words, [term.words for term in matches.terms])
+    vectors = QuestionVectors(words(question.topic), [term.words for term in matches.terms])
     similarity = vectors.similarity([text.whole for text in matches.texts], sentences)
     return _with_meaning(read, similarity, passages, candidates)
 

@@ -421,7 +421,7 @@ def _add_nearest(read: Reader, question: Question, scopes: Sequence[Scope], hits
     """Add the passages that are nearest in meaning, where words may not be enough."""
     if not _is_by_meaning(question, hits):
         return hits
-    vector = meaning.question_vector(read, question.text)
+    vector = meaning.question_vector(read, question.topic)
     if vector is None:
         return hits
     near = nearest.nearest(read, vector)
