@@ -92,7 +92,9 @@ def _model(text: str) -> str:
         return "words"
     if (kind in ("words", "minilm") and not name) or (kind in ("openai", "fastembed") and name):
         return text.strip()
-    raise ValueError("use minilm, words, fastembed:NAME or openai:NAME")
+    if Path(text.strip()).expanduser().is_absolute():
+        return text.strip()
+    raise ValueError("use minilm, words, fastembed:NAME, openai:NAME or the whole path of an ONNX file")
 
 
 def setting(default: Any, help: str, read: Callable[[str], Any] = str, also: tuple[str, ...] = ()) -> Any:
@@ -164,8 +166,8 @@ class Settings:
     )
     model: str = setting(
         "minilm",
-        "Model of meaning: minilm (inside the package), words (quicker, without a network), fastembed:NAME or "
-        "openai:NAME (any compatible endpoint).",
+        "Model of meaning: minilm (inside the package), words (quicker, without a network), fastembed:NAME, "
+        "openai:NAME (any compatible endpoint) or the whole path of an ONNX file with its tokenizer beside it.",
         _model,
     )
     model_url: str = setting("https://api.openai.com/v1", "Base URL of the endpoint for an openai:NAME model.")

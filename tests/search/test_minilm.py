@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from palaver.search.vectors import encoders, minilm
 from palaver.search.vectors.encoders import CannotEncode
 from palaver.search.vectors.minilm import MiniLM, Pieces
+from palaver.search.vectors.onnx_model import checksum, one_vector
 
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 WORDS = [*MARKS, "un", "##aff", "##able", "cafe", "!", "'", "a", "##b", "東", "京", "$", "5", "##0", "€", "dog", "_"]
@@ -75,6 +77,34 @@ def test_a_text_has_the_same_vector_alone_and_among_others_and_its_length_is_one
     assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(len(texts)), abs=1e-4)
     for row, text in zip(found, texts, strict=True):
         assert np.array_equal(row, model([text])[0])
+
+
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_model_in_a_folder_of_its_own_gives_its_vectors(model: MiniLM, tmp_path: Path, is_folder: bool):
+    (tmp_path / "model.onnx").symlink_to(minilm.HERE / "minilm.onnx")
+    (tmp_path / "vocab.txt").symlink_to(minilm.HERE / "minilm_vocabulary.txt")
+    name = str(tmp_path if is_folder else tmp_path / "model.onnx")
+    encoder = encoders.encoder(name, "", "")
+    assert encoder
+    texts = ["The server stopped.", "Café!"]
+    assert np.allclose(encoder.encode(texts, 1), model(texts), atol=1e-6)
+    assert encoders.is_local(name)
+    assert encoders.stored_name(name) == f"onnx {checksum(str(minilm.HERE / 'minilm.onnx'))}"
+
+
+def test_a_model_without_a_tokenizer_says_what_it_needs(tmp_path: Path):
+    (tmp_path / "model.onnx").symlink_to(minilm.HERE / "minilm.onnx")
+    encoder = encoders.encoder(str(tmp_path), "", "")
+    assert encoder
+    with pytest.raises(CannotEncode, match=r"tokenizer\.json or vocab\.txt"):
+        encoder.encode(["a"], 1)
+
+
+def test_a_vector_for_each_piece_becomes_one_of_length_one():
+    pieces = np.array([[3.0, 4.0], [3.0, -4.0]])
+    assert one_vector(pieces, is_first=False) == pytest.approx([1, 0])
+    assert one_vector(pieces, is_first=True) == pytest.approx([0.6, 0.8])
+    assert one_vector(pieces[0], is_first=False) == pytest.approx([0.6, 0.8])
 
 
 def test_words_after_the_last_piece_change_nothing(model: MiniLM):

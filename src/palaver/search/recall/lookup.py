@@ -419,7 +419,7 @@ def _passages_of(read: Reader, scope: Scope, since: int, until: int) -> list[int
 
 def _add_nearest(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
     """Add the passages that are nearest in meaning, where words may not be enough."""
-    if not _is_by_meaning(question, hits):
+    if not _is_by_meaning(question, hits, is_english=read.settings.model == "minilm"):
         return hits
     vector = meaning.question_vector(read, question.topic)
     if vector is None:
@@ -433,10 +433,10 @@ def _add_nearest(read: Reader, question: Question, scopes: Sequence[Scope], hits
     return replace(hits, by_terms=by_terms, vector=vector, near=near, nearest=best)
 
 
-def _is_by_meaning(question: Question, hits: Hits) -> bool:
+def _is_by_meaning(question: Question, hits: Hits, *, is_english: bool) -> bool:
     """Whether passages are also found by their meaning: those for a question, and those for keywords that no passage
     has all of. Ids and paths have no meaning, nor has a word of its own that the model does not know."""
-    if not question.is_latin:
+    if not question.is_latin and is_english:
         return False
     if question.is_asked:
         return True

@@ -10,9 +10,12 @@ import importlib.util
 import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from palaver.search.vectors import onnx_model
 from palaver.search.vectors.minilm import VERSION, MiniLM
+from palaver.search.vectors.onnx_model import OnnxModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,16 +51,26 @@ def encoder(model: str, url: str, key: str, *, is_quick: bool = False) -> Encode
         case "minilm":
             missing = "PALAVER_MODEL=minilm needs the package onnxruntime: pip install it, or set PALAVER_MODEL=words"
             return _Local("onnxruntime", lambda package: MiniLM(is_quick=is_quick), missing)
-    raise CannotEncode("PALAVER_MODEL: say minilm, words, fastembed:NAME or openai:NAME.")
+    if is_file(model):
+        missing = "PALAVER_MODEL with a file needs the package onnxruntime: pip install it"
+        return _Local("onnxruntime", lambda package: OnnxModel(model, is_quick=is_quick), missing)
+    raise CannotEncode("PALAVER_MODEL: say minilm, words, fastembed:NAME, openai:NAME or the path of an ONNX file.")
 
 
 def is_local(model: str) -> bool:
     """Whether the model runs on this machine."""
-    return model.partition(":")[0] in ("minilm", "fastembed")
+    return model.partition(":")[0] in ("minilm", "fastembed") or is_file(model)
+
+
+def is_file(model: str) -> bool:
+    """Whether it is the path of a model, or of its folder."""
+    return Path(model).expanduser().is_absolute()
 
 
 def stored_name(model: str) -> str:
     """The name under which vectors are stored. Vectors of other names are replaced."""
+    if is_file(model):
+        return f"onnx {onnx_model.checksum(model)}"
     return f"minilm {VERSION}" if model == "minilm" else model
 
 
