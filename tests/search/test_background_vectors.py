@@ -27,6 +27,8 @@ from tests.helpers import Server, eventually, palaver_command, start_server, sta
 from palaver.app import App
 from palaver.doors.cli import output
 from palaver.errors import Invalid, Unavailable
+from palaver.model.people import Caller
+from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.search.vectors import background, encoders
 from palaver.search.vectors import worker as worker_process
 from palaver.search.vectors.background import Embedding
@@ -184,6 +186,31 @@ async def test_a_new_message_is_next_while_old_ones_wait(
     while await embedding.go_over(place.here):
         pass
     assert endpoint.texts == ["old 6", "old 5", "new", "old 4", "old 3", "old 2", "old 1", "old 0"]
+
+
+async def test_what_a_search_found_is_next_and_has_its_vector_at_the_next_search(
+    place: Place, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(background, "TOGETHER", 2)
+    monkeypatch.setattr(background, "MOST_WAITING", 4)
+    session = await place.document("sessions", "A title")
+    for role in ("user", "tool"):
+        await place.add(session, f"the {role} painted a harbour", source="sessions", role=role)
+    for n in range(9):
+        await place.add(session, f"turn {n}", source="sessions", role="user", minutes=1 + n)
+    question = SearchKnowledge(query="Who painted the harbour?", dedupe=False, explain=True)
+    embedding = Embedding(place.settings)
+    assert await embedding.go_over(place.here)
+    assert endpoint.texts == ["turn 8", "turn 7"]
+    for _ in range(2):
+        found = await search_knowledge.work(place.here, Caller("human"), question)
+        await embedding.go_over(place.here)
+    assert [text for text in endpoint.texts if text != question.query][2:4] == ["the user painted a harbour", "turn 6"]
+    assert any(one["meaning"] for one in (found.explanations or {}).values())
+    while await embedding.go_over(place.here):
+        pass
+    assert "the tool painted a harbour" not in endpoint.texts
+    assert await place.progress() == (10, 10)
 
 
 @pytest.mark.parametrize("most", [3, 40])

@@ -130,6 +130,7 @@ def _with_meaning(
     if candidates.hits.vector is None:
         return similarity
     known = meaning.similarity(read, candidates.hits.vector, [one.id for one in passages])
+    meaning.make_soon(read, [one.id for one in reversed(passages) if one.position and one.id not in known])
     if not known:
         return similarity
     expected = [EXPECTED + EXPECTED_OF_WORDS * like for like in similarity.whole]

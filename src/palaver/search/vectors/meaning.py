@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from palaver.search.vectors import encoders
 from palaver.search.vectors.encoders import WORDS, CannotEncode
-from palaver.store.engines.database import Reader
+from palaver.store.engines.database import Dialect, Reader
 from palaver.store.search import vectors
 
 if TYPE_CHECKING:
@@ -23,7 +25,12 @@ ANSWER_SECONDS = 3.0
 PAUSE_SECONDS = 30.0
 """How long a model that failed is not asked again."""
 
+MOST_FOUND = 1_000
+"""Passages without a vector that searches found and that are remembered in each workspace."""
+
 log = logging.getLogger("palaver")
+_found: WeakKeyDictionary[Dialect, deque[int]] = WeakKeyDictionary()
+"""Passages of each open workspace that were found and have no vector; the last found ones come last."""
 _failed_at: dict[str, float] = {}
 
 
@@ -54,3 +61,14 @@ def similarity(read: Reader, question: Array, passage_ids: Sequence[int]) -> dic
     size = len(question)
     fitting = {id: vector for id, vector in known.items() if len(vector) == size}
     return dict(zip(fitting, encoders.similarity(question, list(fitting.values())), strict=True))
+
+
+def make_soon(read: Reader, passage_ids: Sequence[int]) -> None:
+    """Remember passages that were found and have no vector. Theirs are made before others, for the next question."""
+    _found.setdefault(read.connection.dialect, deque(maxlen=MOST_FOUND)).extend(passage_ids)
+
+
+def to_make_soon(read: Reader, limit: int) -> list[int]:
+    """Take some of these passages, those that were found last."""
+    waiting = _found.get(read.connection.dialect, deque[int]())
+    return [waiting.pop() for _ in range(min(limit, len(waiting)))]

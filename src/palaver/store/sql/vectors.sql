@@ -59,7 +59,8 @@ WHERE v.model = :model;
 -- name: texts_to_encode  the texts of those of these passages that have no vector of this model
 SELECT p.id, p.text FROM passages p JOIN documents d ON d.id = p.document_id
 LEFT JOIN vectors v ON v.passage_id = p.id AND v.model = :model
-WHERE p.id IN ({ids}) AND v.passage_id IS NULL AND d.deleted_at IS NULL;
+WHERE p.id IN ({ids}) AND v.passage_id IS NULL AND p.position > 0 AND coalesce(p.role, '') <> 'tool'
+  AND d.deleted_at IS NULL;
 
 -- name: put_vector  does nothing if the text has changed meanwhile
 INSERT INTO vectors (passage_id, model, made_at, vector)
