@@ -34,13 +34,9 @@ _GATHERS = re.compile(
     re.IGNORECASE,
 )
 _FRAME = re.compile(
-    r"\b(((can|could|would|will) you )?(please )?(list|walk me through|go through|summari[sz]e|give me|provide)( me)?"
-    r"|(an? |the )?(\w+ )?(summary|overview|recap|list|timeline)( of)?|(in )?(the )?(\w+ )?order( in which)?"
-    r"|(i|we|you) (brought up|mentioned|talked about|discussed|raised)"
-    r"|(different|various|several|other) (aspects|topics|points|things|items)( of| about)?"
-    r"|(throughout|across|in|over|during|from) (all )?(of )?(our|my|the|these) (\w+ )?"
-    r"(conversation|chat|discussion|session|message|request|question)s?"
-    r"|(mention )?only [^.?!]{0,40}\bitems|over time|so far)\b",
+    r"\b(((can|could|would|will) you )?(please )?(list|walk me through|summari[sz]e|give me)( me)?"
+    r"|(an? |the )?(\w+ )?(summary|overview|recap|list)( of)?|(in )?(the )?(\w+ )?order( in which)?"
+    r"|(across|in|from) (all )?(of )?(our|my|the|these) (conversation|chat|discussion|session|message)s?)\b",
     re.IGNORECASE,
 )
 """Words that ask for a list or a summary. They are not its topic."""
