@@ -32,6 +32,8 @@ _LOOKED_THROUGH = 60
 COARSE = 32
 """The first dimensions. They have most of what words have in common."""
 _AT_ONCE = 4_096
+_COMPARED_AT_ONCE = 512
+"""Rows that fit into the cache of a processor."""
 
 _loading = threading.Lock()
 
@@ -65,8 +67,7 @@ def related(word: str) -> tuple[str, ...]:
 
 def find_related(number: int) -> list[str]:
     """The words related to one of the table, found by comparing all vectors. tools/make_static_model.py keeps them."""
-    np, vectors = _numpy(), _all_directions()
-    like = vectors @ vectors[number - 1]
+    np, like = _numpy(), _likeness(direction([number]))
     close = np.flatnonzero(like >= RELATED)
     return _distinct(close[np.argsort(-like[close])].tolist(), {stem(_names()[number - 1])})[:MOST_RELATED]
 
@@ -76,7 +77,7 @@ def theme(question: Sequence[str], besides: Collection[str]) -> list[str]:
     np, numbers = _numpy(), asked_for(question)
     if not numbers:
         return []
-    like = _all_directions() @ direction(numbers)
+    like = _likeness(direction(numbers))
     best = np.argpartition(-like, _LOOKED_THROUGH)[:_LOOKED_THROUGH]
     return _distinct(best[np.argsort(-like[best])].tolist(), besides)[:MOST_OF_A_THEME]
 
@@ -107,13 +108,16 @@ def bare(places: Array) -> Array:
     return found
 
 
-@cache
-def _all_directions() -> Array:
-    """All vectors, normalised: 34 MB, computed for the first question that has a theme."""
-    np = _numpy()
-    found: Array = table()["vector"].astype(np.float32)
-    found /= lengths()[:, None]
-    return found
+def _likeness(wanted: Array) -> Array:
+    """How like a direction all words are. Some rows are read at a time: all of them would take 34 MB of memory."""
+    np, vectors = _numpy(), table()["vector"]
+    found, some = np.empty(len(vectors), np.float32), np.empty((_COMPARED_AT_ONCE, vectors.shape[1]), np.float32)
+    for at in range(0, len(vectors), _COMPARED_AT_ONCE):
+        rows = some[: len(vectors) - at]
+        rows[...] = vectors[at : at + len(rows)]
+        np.dot(rows, wanted, out=found[at : at + len(rows)])
+    like: Array = found / lengths()
+    return like
 
 
 class Coarse(NamedTuple):
