@@ -27,6 +27,8 @@ def said(text: str) -> list[str]:
         ("apples,oranges;pears", ["apples", "oranges", "pears"]),
         ("about 1,000 apples", ["1 000", "apples"]),
         ("東京", ["東 京"]),
+        ("怎样添加请求头的名字呢", ["样 添", "添 加", "加 请", "请 求", "求 头", "名 字"]),
+        ("这是什么吗", ["这 是", "是 什", "什 么", "么 吗"]),
         ("請問如何安裝", ["請 問", "問 如", "如 何", "何 安", "安 裝"]),
         ("Pythonで正規表現を", ["python", "で 正", "正 規", "規 表", "表 現", "現 を"]),
         ("Wer erneuert die Zertifikate?", ["erneuert", "zertifikate"]),

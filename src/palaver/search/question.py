@@ -25,6 +25,8 @@ LONGEST_NAME = 4
 LONGEST_READ = 5_000
 """Characters of a query that are read for its intent."""
 
+_GRAMMAR = frozenset("的了吗呢吧啊么是什怎哪")
+"""Chinese characters of grammar and questions. In a sentence, pairs with them say nothing about the topic."""
 _LIST_SEPARATOR = re.compile(r"(?<!\d)[,;]|[,;](?!\d)")
 """Commas and semicolons between words. Inside a number they belong to the number."""
 
@@ -202,7 +204,8 @@ def _split_ideographs(phrase: Phrase) -> Iterator[Phrase]:
     for is_ideograph, run in groupby(phrase.words, key=_is_ideograph):
         together = tuple(run)
         if is_ideograph and len(together) > LONGEST_NAME:
-            yield from map(Phrase, pairwise(together))
+            pairs = list(pairwise(together))
+            yield from map(Phrase, [pair for pair in pairs if _GRAMMAR.isdisjoint(pair)] or pairs)
         else:
             yield Phrase(together)
 

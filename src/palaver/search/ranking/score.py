@@ -83,7 +83,7 @@ def _score_texts(
     matches = TermMatches(question, candidates.hits.weights.rarity, passages)
     similarity = _similarity(read, question, matches, candidates)
     features = features_of(matches, candidates.cover, similarity)
-    mixed = question.language is not ENGLISH
+    mixed = question.is_asked and question.language is not ENGLISH
     weights = {kind: weights_of(kind, similarity.share_known, mixed) for kind in {one.kind for one in passages}}
     points = [weighed_sum(one, weights[passage.kind]) for passage, one in zip(passages, features, strict=True)]
     points = [value + SAID * is_said for value, is_said in zip(points, matches.is_said, strict=True)]
@@ -110,7 +110,7 @@ def _similarity(read: Reader, question: Question, matches: TermMatches, candidat
     passages: Sequence[Passage] = matches.passages
     if question.is_word:
         return Similarity.none(len(passages), len(matches.terms))
-    if question.language is not ENGLISH:
+    if question.is_asked and question.language is not ENGLISH:
         similarity = Similarity.none(len(passages), len(matches.terms))._replace(terms=matches.presence())
         return _with_meaning(read, similarity, passages, candidates)
     sides = effort_for(question, candidates.hits).sides
