@@ -40,7 +40,7 @@ MOST_LISTED = 20_000
 """If fewer of the nearest passages are in scope, the passages of the scope are listed, unless there are more."""
 MOST_GROWTH = 8
 """How many times as many rows are looked at in the next step, at most."""
-COMPARED = 1_000
+COMPARED = 500
 """The passages in scope with the most equal signs, which are compared with the question itself."""
 
 
