@@ -67,8 +67,9 @@ def test_what_a_speaker_said_is_found_among_many_others_whatever_its_words(api: 
 def test_a_name_of_which_nothing_is_known_is_a_word(api: httpx.Client):
     unknown, topic = word("Bo"), word()
     chat(api, ("Ann", f"the {topic} is red"), ("Cleo", f"{unknown} wants a {topic}"))
-    answer = ask(api, f"What did {unknown} say about the {topic}?")
-    assert senders(answer)[0] == "Cleo"
+    found = ask(api, f"What did {unknown} say about the {topic}?")["results"]
+    # The workspace has texts of other tests, too.
+    assert [hit["sender"] for hit in found if topic in hit["snippet"]] == ["Cleo", "Ann"]
 
 
 def test_an_agent_is_asked_for_by_its_display_name(mcp: Mcp, thread: Thread, api: httpx.Client):
