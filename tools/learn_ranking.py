@@ -3,16 +3,17 @@
     python tools/learn_ranking.py FILE… [--together FILE…] [--models DIR DIR] [--write]
 
 Each question is asked in the workspace of its test set. Those about sessions of LongMemEval, in the files of
-`--together`, are also asked in one workspace of all these sessions. What the search knows about each passage that it
-reads is kept. Then, for conversations between people and with an assistant, weights are sought under which each passage
-that answers is ahead of all that do not, held near those in ranking_prior.toml. It learns from one half of the test
-sets and tests on the other, both ways, and prints that; at last it learns from all.
+`--together`, are also asked in one workspace of all these sessions; in its own history such a question counts twice. What
+the search knows about each passage that it reads is kept. Then, for talk with an assistant and for all other texts,
+weights are sought under which each passage that answers is ahead of all that do not, held near those in
+ranking_prior.toml. It learns from one half of the test sets and tests on the other, both ways, and prints that; at last
+it learns from all. LoCoMo and BEAM are for testing only: their licences do not allow more.
 
 With PALAVER_MODEL=words the tables without the model are learned, otherwise those “with meaning”. The shipped model has
 learned from some of the questions. So that its features are not taken for better than they are, `--models` names two
 models of tools/pack_model.py, made from adapters that learned from one half each (tools/train_model.py --half); a test
 set is then searched with the model that has not learned from it. Making the vectors of 80,000 messages takes about two
-hours of one core. Weights of titles, of the newest, of written text and of single words are set by hand.
+hours of one core. Weights of titles, of the newest and of single words are set by hand.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from palaver.settings import load
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.workspaces import Workspace
 
-HELD = {"words": 0.003, "with meaning": 0.001}
+HELD = 0.001
 """How strongly the weights are held where they begin."""
 BY_HAND = ("title", "is_title", "newest")
 KINDS = ("people", "assistant")

@@ -107,18 +107,18 @@ def test_the_model_tells_of_a_passage_of_the_one_before_and_how_far_its_document
     assert of_people[0].meaning_before == of_people[2].meaning_before == 0.35  # nothing was said before: the usual
     assert [round(one.meaning_behind, 3) for one in of_people] == [0, 0, round(2 / 7, 3), round(1 / 6, 3)]
     # Each kind has a first one of its own.
-    mixed = seen("Where is the boat?", *said[:3], said[3]._replace(kind="text"), meaning=[0.9, 0.1, 0.2, 0.5])
+    mixed = seen("Where is the boat?", *said[:3], said[3]._replace(kind="assistant"), meaning=[0.9, 0.1, 0.2, 0.5])
     assert [round(one.meaning_behind, 3) for one in mixed] == [0, 0, round(1 / 6, 3), 0]
 
 
 def test_the_kind_of_a_document_follows_from_its_source_and_speakers():
     assert kind_of("bus", ["Ann", "Bob"]) == "people"
     assert kind_of("archive", ["user", "assistant"]) == "assistant"
-    assert kind_of("notes", [""]) == "text"
+    assert kind_of("notes", [""]) == "people"
 
 
 def test_every_weight_is_of_something_that_is_seen():
-    kinds = {"people", "assistant", "text"}
+    kinds = {"people", "assistant"}
     assert set(weights()) == kinds | {"word"} | {f"{kind} with meaning" for kind in kinds}
     for kind in weights().values():
         assert set(kind) <= set(Features._fields)

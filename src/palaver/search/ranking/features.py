@@ -1,8 +1,8 @@
 """Features: what is known about each passage that was read, as numbers from 0 to 1, by name.
 
-The weight of each feature was learned from labelled questions (docs/guides/ranking.md). Weights differ between people
-who talk to each other, a person who talks to an assistant, and written text. For a single keyword only the word counts:
-the same text matches equally well wherever it is.
+The weight of each feature was learned from labelled questions (docs/guides/ranking.md). Weights differ between talk with
+an assistant and everything else: talk between people and written text. For a single keyword only the word counts: the
+same text matches equally well wherever it is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from palaver.text.match import PhraseFinder
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stems, words
 
-Kind = Literal["people", "assistant", "text", "word"]
+Kind = Literal["people", "assistant", "word"]
 """The table of weights to use: by who talks in the document, or "word" for a single keyword."""
 
 Columns: TypeAlias = dict[str, Sequence[float]]
@@ -178,9 +178,9 @@ def passages_of(question: Question, texts: Sequence[CandidateText]) -> list[Pass
 
 
 def kind_of(source: str, speakers: Iterable[str]) -> Kind:
-    if source in ("bus", "chats", "sessions", "archive"):
-        return "assistant" if all(speaker.lower() in _ROLES for speaker in speakers) else "people"
-    return "text"
+    """Talk with an assistant, or everything else: talk between people and written text."""
+    is_talk = source in ("bus", "chats", "sessions", "archive")
+    return "assistant" if is_talk and all(speaker.lower() in _ROLES for speaker in speakers) else "people"
 
 
 class TermMatches:

@@ -26,9 +26,9 @@ AHEAD = 0.1
 """Points by which the worst passage with joined words together is ahead of the best one with them apart."""
 SAID = 5.0
 """Points of a passage that the speaker of the question said."""
-SOFTNESS = 3.0
+SOFTNESS = 4.0
 """How fast scores fall: a passage this many points behind the best gets 1/e of its score."""
-EXPECTED, EXPECTED_OF_WORDS = 0.16, 0.4
+EXPECTED, EXPECTED_OF_WORDS = 0.12, 0.43
 """The expected similarity of a passage that has no vector yet, by that of its words: a line through those with both."""
 UNREAD = 0.99
 """The highest score of a passage that was not read, as a share of the lowest score of one that was."""
@@ -83,8 +83,7 @@ def _score_texts(
     matches = TermMatches(question, candidates.hits.weights.rarity, passages)
     similarity = _similarity(read, question, matches, candidates)
     features = features_of(matches, candidates.cover, similarity)
-    mixed = question.is_asked and question.language is not ENGLISH
-    weights = {kind: weights_of(kind, similarity.share_known, mixed) for kind in {one.kind for one in passages}}
+    weights = {kind: weights_of(kind, similarity.share_known) for kind in {one.kind for one in passages}}
     points = [weighed_sum(one, weights[passage.kind]) for passage, one in zip(passages, features, strict=True)]
     points = [value + SAID * is_said for value, is_said in zip(points, matches.is_said, strict=True)]
     if not question.is_asked and len(question.words) > 1:
@@ -165,15 +164,11 @@ def weights() -> dict[str, dict[str, float]]:
     return tomllib.loads(FILE.read_text("utf-8"))
 
 
-def weights_of(kind: Kind, share_known: float, mixed: bool = False) -> tuple[float, ...]:
-    """The weights for a kind of talk, between those without vectors and those with them. `mixed` is the mean of them
-    and those of written text, which rely on the words themselves: the others rely on the meaning of English words."""
+def weights_of(kind: Kind, share_known: float) -> tuple[float, ...]:
+    """The weights for a kind of talk, between those without vectors and those with them."""
     without = in_order(weights()[kind])
     with_meaning = in_order(weights().get(f"{kind} with meaning", weights()[kind]))
-    found = tuple(one + share_known * (other - one) for one, other in zip(without, with_meaning, strict=True))
-    if not mixed or kind in ("text", "word"):
-        return found
-    return tuple((one + other) / 2 for one, other in zip(found, weights_of("text", share_known), strict=True))
+    return tuple(one + share_known * (other - one) for one, other in zip(without, with_meaning, strict=True))
 
 
 def in_order(weights: Mapping[str, float]) -> tuple[float, ...]:
