@@ -4,10 +4,10 @@
 
 Each question is asked in the workspace of its test set. Those about sessions of LongMemEval, in the files of
 `--together`, are also asked in one workspace of all these sessions; in its own history such a question counts twice.
-What the search knows about each passage that it reads is kept. Then, for talk with an assistant and for all other texts,
-weights are sought under which each passage that answers is ahead of all that do not, held near those in
-ranking_prior.toml. It learns from one half of the test sets and tests on the other, both ways, and prints that; at last
-it learns from all. LoCoMo and BEAM are for testing only: their licences do not allow more.
+What the search knows about each passage that it reads is kept. Then, for talk with an assistant and for all other
+texts, weights are sought under which each passage that answers is ahead of all that do not, held near those in
+ranking_prior.toml. It learns from one half of the test sets and tests on the other, both ways, and prints that; at
+last it learns from all. LoCoMo and BEAM are for testing only: their licences do not allow more.
 
 With PALAVER_MODEL=words the tables without the model are learned, otherwise those “with meaning”. The shipped model has
 learned from some of the questions. So that its features are not taken for better than they are, `--models` names two
