@@ -1,8 +1,8 @@
 """Features: what is known about each passage that was read, as numbers from 0 to 1, by name.
 
-The weight of each feature was learned from labelled questions (docs/guides/ranking.md). Weights differ between talk with
-an assistant and everything else: talk between people and written text. For a single keyword only the word counts: the
-same text matches equally well wherever it is.
+The weight of each feature was learned from labelled questions (docs/guides/ranking.md). Weights differ between talk
+with an assistant and everything else: talk between people and written text. For a single keyword only the word
+counts: the same text matches equally well wherever it is.
 """
 
 from __future__ import annotations
