@@ -24,7 +24,7 @@ from palaver.text.tokenize import words
 FILE = Path(__file__).parent / "weights.toml"
 AHEAD = 0.1
 """Points by which the worst passage with joined words together is ahead of the best one with them apart."""
-SAID = 5.0
+SAID = 3.0
 """Points of a passage that the speaker of the question said."""
 SOFTNESS = 4.0
 """How fast scores fall: a passage this many points behind the best gets 1/e of its score."""
