@@ -28,10 +28,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def fill(bus: Bus, *batches: list[str]) -> list[int]:
-    """Post messages, one batch after another, and let PostgreSQL count their words. Returns the ids of passages."""
+    """Post messages one after another, and let PostgreSQL count their words. Returns the ids of passages."""
     thread = await bus.thread()
     for texts in batches:
-        await bus.posts(thread, texts)
+        for text in texts:
+            await bus.post(thread, text)
     await bus.here.change(analyse)
     bodies = await bus.here.read(lambda read: rows(read, "SELECT id FROM passages WHERE position > 0 ORDER BY id"))
     return [row["id"] for row in bodies]
