@@ -1,8 +1,8 @@
 """Put the trained adapter into MiniLM and write the model that palaver ships: int8, in ONNX format.
 
-    python tools/pack_model.py --base DIR --adapter adapter.npz
+    python tools/pack_model.py --base DIR --adapter adapter-all.npz
 
-DIR has model.safetensors and vocab.txt of all-MiniLM-L6-v2; the adapter comes from tools/train_model.py. It writes
+DIR has model.safetensors and vocab.txt of all-MiniLM-L6-v2; the adapter comes from tools/learn_search.py. It writes
 src/palaver/search/vectors/minilm.onnx and minilm_vocabulary.txt. Needs torch, onnx and onnxruntime.
 """
 

@@ -1,4 +1,4 @@
-"""Make test sets of labelled questions about public technical texts, for `tools/learn_ranking.py` and `make eval`.
+"""Make test sets of labelled questions about public technical texts, for `tools/learn_search.py` and `make eval`.
 
 `tests/quality/public_sources.toml` names repositories with their licence and commit. The questions about their texts
 are our own and lie beside it, in `public_questions.jsonl.gz`. Texts are not shipped. This tool reads them from clones

@@ -160,7 +160,7 @@ def weighed_sum(features: Features, weights: Sequence[float]) -> float:
 
 @cache
 def weights() -> dict[str, dict[str, float]]:
-    """How much each feature counts, by kind of talk, as learned by tools/learn_ranking.py."""
+    """How much each feature counts, by kind of talk, as learned by tools/learn_search.py."""
     return tomllib.loads(FILE.read_text("utf-8"))
 
 

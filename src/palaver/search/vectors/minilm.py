@@ -1,6 +1,6 @@
 """The model of meaning: all-MiniLM-L6-v2, tuned so that a question is near the messages that answer it.
 
-minilm.onnx has its weights in 8 bits (23 MB); tools/train_model.py and tools/pack_model.py made it. It runs with
+minilm.onnx has its weights in 8 bits (23 MB); tools/learn_search.py and tools/pack_model.py made it. It runs with
 onnxruntime on one core, needs no network, and is loaded when the first vector is made.
 """
 
