@@ -107,10 +107,12 @@ def test_what_is_never_corrected(filled: httpx.Client, typed: str):
     assert search(filled, typed)["read_as"] is None
 
 
-def test_a_word_that_is_being_typed_is_not_corrected(filled: httpx.Client):
-    assert search(filled, "eyeballs hpapy", as_you_type=True)["read_as"] is None
-    assert search(filled, "hpapy eyeb", as_you_type=True)["read_as"] == {"hpapy": "happy"}
-    assert search(filled, "eyeballs hpapy ", as_you_type=True)["read_as"] == {"hpapy": "happy"}
+def test_a_word_that_is_being_typed_is_corrected_if_it_begins_no_word(filled: httpx.Client):
+    def read_as(query: str) -> dict[str, str] | None:
+        return search(filled, query, as_you_type=True)["read_as"]
+
+    assert read_as("eyeballs rec") is read_as("hpap*") is read_as("eyeballs hpa") is None
+    assert read_as("hpapy eyeb") == read_as("eyeballs hpapy ") == read_as("eyeballs hpapy") == {"hpapy": "happy"}
 
 
 def test_only_words_of_the_searched_sources_are_suggested(filled: httpx.Client):

@@ -44,6 +44,10 @@ class Asking(Request):
         wanted = operators.scopes(read, caller, scopes) if operators.values else list(scopes)
         names_project = self.names_project or bool(operators.values.get("project"))
         found = ask_in(read, caller, asked, wanted, is_project_first=not names_project)
+        if is_typed and spelling.begins_nothing(read, asked, found.readable):
+            text = f"{text} "  # the word is finished, but misspelt
+            asked = question.parse(text, moment, zone, is_typed=is_typed)
+            found = replace(found, question=asked)
         if read_as := spelling.corrections(read, caller, asked, found.readable):
             asked = question.parse(spelling.corrected(text, read_as), moment, zone, is_typed=is_typed)
             found = replace(found, question=replace(asked, read_as=read_as))

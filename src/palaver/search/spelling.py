@@ -73,6 +73,14 @@ def corrections(read: Reader, caller: Caller, question: Question, scopes: Sequen
     return found
 
 
+def begins_nothing(read: Reader, question: Question, scopes: Sequence[Scope]) -> bool:
+    """Whether the word that is being typed begins no word in these scopes."""
+    typed = question.terms[-1] if question.has_prefix else None
+    if typed is None or len(typed.words) > 1 or len(typed.words[0]) < SHORTEST or question.text.endswith("*"):
+        return False
+    return not _newest(read, [[typed]], scopes, 1)
+
+
 def corrected(text: str, read_as: Mapping[str, str]) -> str:
     """A text with other words in place of some."""
     for token in reversed(tokenize.tokens(text)):
