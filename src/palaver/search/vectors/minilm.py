@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 HERE = Path(__file__).parent
-VERSION = "3"
+VERSION = "4"
 """Raised when the shipped weights change, so that all vectors are made again."""
 MOST_PIECES = 256
 """Of one text, with the marks of its beginning and end. The model was trained with no more."""
