@@ -91,12 +91,18 @@ def test_a_tool_and_its_route_give_the_same_answer(
     assert door.call(tool, given) == api.get(filled(talk, path)).json()
 
 
+def lasting(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without what time changes: agents of other tests may fall silent between two calls."""
+    changing = {"is_online", "last_activity", "last_activity_time"}
+    return [{key: value for key, value in one.items() if key not in changing} for one in found]
+
+
 @pytest.mark.parametrize("tool, arguments, path, field", LISTS)
 def test_a_list_over_rest_is_the_list_in_the_tools_answer(
     api: httpx.Client, door: Mcp, talk: dict[str, Any], tool: str, arguments: dict[str, Any], path: str, field: str
 ):
     given = {name: filled(talk, value) for name, value in arguments.items()}
-    assert door.call(tool, given)[field] == api.get(filled(talk, path)).json()
+    assert lasting(door.call(tool, given)[field]) == lasting(api.get(filled(talk, path)).json())
 
 
 def test_what_is_done_through_one_door_is_seen_through_the_others(api: httpx.Client, door: Mcp, mcp: Mcp):
