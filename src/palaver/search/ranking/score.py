@@ -125,7 +125,7 @@ def _similarity(read: Reader, question: Question, matches: TermMatches, candidat
 def _with_meaning(
     read: Reader, similarity: Similarity, passages: Sequence[Passage], candidates: Candidates
 ) -> Similarity:
-    """Add the similarity by the vectors of the model, if enough of the passages have one."""
+    """Add the similarity by the vectors of the model, estimated for passages without one, if any passage has one."""
     if candidates.hits.vector is None:
         return similarity
     known = meaning.similarity(read, candidates.hits.vector, [one.id for one in passages])
