@@ -220,7 +220,7 @@ def test_the_tools_of_the_bus_are_those_of_the_contract(listed: list[dict[str, A
         *(f"thread_{verb}" for verb in ("create", "list", "get", "update", "close", "archive", "delete")),
         *(f"msg_{verb}" for verb in ("post", "list", "get", "wait", "edit", "edit_history", "search", "react", "unreact", "delete")),
         *(f"agent_{verb}" for verb in ("register", "resume", "heartbeat", "list", "update", "unregister")),
-        *(f"template_{verb}" for verb in ("list", "get", "create")),
+        *(f"template_{verb}" for verb in ("list", "get", "create")), "ask_human",
     }  # fmt: skip
 
 
@@ -292,6 +292,7 @@ EXAMPLES: dict[str, Any] = {
     "msg_react": lambda t: {"message_id": t["message"], "agent_id": "a", "reaction": word()},
     "msg_unreact": lambda t: {"message_id": t["message"], "agent_id": "a", "reaction": "never"},
     "msg_delete": lambda t: {"message_id": t["thread"].post("x")["id"]},
+    "ask_human": lambda t: {"text": "go on?", "wait_s": 0, **_connected(t)},
     "agent_register": lambda t: {"skills": [{"id": "s"}], "capabilities": ["c"]},
     "agent_resume": _connected,
     "agent_heartbeat": _connected,

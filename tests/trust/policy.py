@@ -48,6 +48,10 @@ ROUTES: dict[str, Need] = {
     "POST /api/messages/{message_id}/reactions": "write",
     "DELETE /api/messages/{message_id}/reactions/{reaction:any}": "write",
     "GET /api/messages/{message_id}/reactions": "read",
+    "POST /api/questions": "write",
+    "GET /api/questions": "read",
+    "GET /api/questions/{question_id}": "read",
+    "POST /api/questions/{question_id}/answer": "write",
     "POST /api/agents/register": "write",
     "POST /api/agents": "write",
     "POST /api/agents/resume": "write",
@@ -189,6 +193,7 @@ TOOLS: dict[str, Need] = {
     "msg_search": "read",
     "msg_react": "write",
     "msg_unreact": "write",
+    "ask_human": "write",
     "agent_register": "write",
     "agent_resume": "write",
     "agent_heartbeat": "write",
@@ -268,6 +273,7 @@ RESOURCES = {
 
 # Operations that only people use, whatever scopes an agent's token has.
 PEOPLE_ONLY = {
+    "POST /api/questions/{question_id}/answer",
     "GET /api/tokens",
     "POST /api/tokens",
     "DELETE /api/tokens/{token_id}",
@@ -297,6 +303,10 @@ OWNERSHIP: dict[str, str] = {
     "react": "own name",
     "unreact": "own name",
     "mark_thread_read": "own name",
+    "ask_human": "own name",
+    "get_question": "own name",
+    "list_questions": "own name",
+    "answer_question": "people",
     "list_saved_searches": "own name",
     "save_search": "own name",
     "update_saved_search": "own name",

@@ -115,6 +115,7 @@ def _application(things: Things) -> str:
 MAKERS: dict[str, Callable[[Things], str]] = {
     "thread_id": lambda things: Thread(things.owner.makes).id,
     "message_id": lambda things: str(Thread(things.owner.makes).post(word(), author=None)["id"]),
+    "question_id": lambda things: str(things.post("/api/questions", text=word(), wait_s=0)["question_id"]),
     "template_id": lambda things: str(
         things.post("/api/templates", id=word("t"), name=word(), system_prompt="x")["id"]
     ),

@@ -57,6 +57,7 @@ def fill(world: World, key: Key) -> None:
     turns = f"/api/v1/agents/robo-{world.said}/sessions/s-{world.said}/messages"
     make(turns, {"role": "user", "content": f"turn {text}"})
     make(turns, {"role": "assistant", "content": f"TODO: rotate {world.said}"})
+    question = make("/api/questions", {"text": f"May I {text}?", "wait_s": 0})
     note = make("/api/notes", {"title": f"note {text}", "content": f"written {text}", "keywords": [text]})
     for _ in range(int(things.pop("numbers"))):
         lines = [{"start": 0, "end": 2, "text": f"spoken {text}"}]
@@ -83,6 +84,7 @@ def fill(world: World, key: Key) -> None:
         "session": f"s-{world.said}",
         "session_id": f"s-{world.said}",
         "point": api.get("/api/open-points").json()["points"][0]["point"],
+        "question_id": question["question_id"],
         "note_id": note["id"],
         "media_id": str(media["id"]),
         "character_id": str(character["id"]),
@@ -106,7 +108,7 @@ def fill(world: World, key: Key) -> None:
 
 LISTS = (
     "/api/threads", "/api/agents", "/api/templates", "/api/v1/sessions", "/api/archive", "/api/notes", "/api/media",
-    "/api/chats", "/api/characters", "/api/prompts", "/api/tokens", "/api/applications", "/api/searches",
+    "/api/chats", "/api/characters", "/api/prompts", "/api/tokens", "/api/applications", "/api/searches", "/api/questions",
 )  # fmt: skip
 
 
@@ -214,6 +216,7 @@ CONSTANT: dict[str, Any] = {
     "media_type": "video",
     "sender": "me",
     "timeout_ms": 0,
+    "wait_s": 0,
     "source": "notes",
     "kind": "deletion",
     "confirm": True,
@@ -225,18 +228,19 @@ CONSTANT: dict[str, Any] = {
     "turns": [],
     "operator": "from",
 }
-NAMED = {"content", "title", "name", "topic", "thread_name", "summary", "display_name"}
+NAMED = {"content", "answer", "title", "name", "topic", "thread_name", "summary", "display_name"}
 """Texts a caller gives: always their own, or the test itself would carry them over."""
 
 REFERS = {
     "thread_id", "message_id", "agent_id", "agent", "template_id", "session", "session_id", "note_id", "media_id",
     "character_id", "prompt_id", "conversation_id", "token_id", "application_id", "uri", "reply_to_msg_id", "query", "id",
-    "prompt_id_or_name", "for_agent", "search_id", "point",
+    "prompt_id_or_name", "for_agent", "search_id", "point", "question_id",
 }  # fmt: skip
 
 CREATES = {
     "connect", "create_thread", "register_agent", "create_template", "record_turn", "record_own_turn", "merge_turns",
     "create_note", "create_media", "create_chat", "create_character", "create_prompt", "create_token", "save_search",
+    "ask_human",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import orjson
 
 from palaver.model.messages import Message, Reaction, Thread
 from palaver.model.people import Agent
+from palaver.model.questions import InboxQuestion
 from palaver.model.visibility import mask_payload
 
 EventType = Literal[
@@ -23,6 +24,9 @@ EventType = Literal[
     "thread.deleted",
     "agent.online",
     "agent.offline",
+    "question.new",
+    "question.answered",
+    "question.expired",
     "reset",
 ]
 
@@ -47,6 +51,8 @@ class Event:
     def payload_for_agents(self) -> bytes:
         """The payload without human-only content. It is encoded once for all listeners."""
         payload = orjson.loads(self.payload)
+        if self.type.startswith("question."):  # an agent asks for its own questions by their ids
+            payload["metadata"] = {"visibility": "human_only"}
         masked = mask_payload(payload)
         return self.payload if masked is payload else encode(masked)
 
@@ -106,6 +112,14 @@ def agent_online(agent: Agent) -> Event:
 
 def agent_offline(agent: Agent) -> Event:
     return replace(agent_online(agent), type="agent.offline")
+
+
+def question_changed(type: EventType, question: InboxQuestion, metadata: dict[str, Any]) -> Event:
+    """The text is in `content` and the rest in `metadata`, so that both are masked and deleted with the message."""
+    names = ("question_id", "thread_id", "agent_id", "asked_by", "state", "choice", "answer_id", "answered_by")
+    others = {"message_id": question.question_id, "expires_at": question.expires_at, "content": question.text}
+    payload = _payload(question, *names, **others, metadata=metadata)
+    return Event(type, question.thread_id, payload, question.question_id)
 
 
 def _payload(source: object, *names: str, **others: Any) -> bytes:

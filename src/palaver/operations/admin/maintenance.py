@@ -13,6 +13,7 @@ from functools import partial
 from palaver.model.events import agent_offline
 from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
+from palaver.operations.bus.questions import expire_questions
 from palaver.operations.sessions.carry_over import carry_over
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.settings import Settings
@@ -63,6 +64,7 @@ async def sweep_forever(workspaces: Workspaces) -> None:
     for number in itertools.count(1):
         for here in workspaces():
             await _try(here, "maintenance", sweep)
+            await _try(here, "expiring questions", expire_questions)
             if number % SWEEPS_PER_INDEX_CHECK == 0:
                 await check_index_if_due(here)
                 await _try(here, "deleting old sessions", forget_old_state)

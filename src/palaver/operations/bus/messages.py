@@ -25,7 +25,7 @@ from palaver.operations.bus.content_filter import refuse_secrets, refuse_too_man
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.search.sources import parse_uri
-from palaver.store.bus import agents, messages, read_marks, threads
+from palaver.store.bus import agents, messages, questions, read_marks, threads
 from palaver.store.bus.mentions import Receivers
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
@@ -357,6 +357,8 @@ def edit_message(change: Change, caller: Caller, request: EditMessage) -> Edited
     must_not_be_empty(request.content)
     refuse_secrets(change, request.content)
     stored = messages.must_hold(change, request.message_id)
+    if questions.is_part_of_one(change, stored.passage_id):
+        raise Refused("The words of a question and its answer stay as they are. Post a new message.")
     own = identity.must_be_author(change, caller, stored.message)
     editor = own.shown_name if own else caller.name
     (before,) = messages.with_reactions(change, [stored])
