@@ -313,13 +313,20 @@ class App:
 
     def start_background_tasks(self, watch: Sequence[Path] = ()) -> None:
         """Start maintenance, and the watch of the session files in the places `watch`, if there are any."""
-        from palaver.search.vectors.background import is_set  # a slow import, and commands need none of this
+        from palaver.operations.webhooks.sending import send_forever
+        from palaver.search.vectors.background import is_set  # slow imports, and commands need none of this
 
         async def check_access() -> None:
             await self.access.close_ended()
             if self._workspaces.keys() - {DEFAULT}:
                 for name in self._workspaces.keys() - {DEFAULT, *await self._database.read(tokens.workspaces)}:
                     await self._close_workspace(name)
+
+        async def send_webhooks() -> None:
+            for name in await self._database.read(tokens.workspaces_with_webhooks):
+                with contextlib.suppress(PalaverError):
+                    await self.open(name)
+            await send_forever(self.opened)
 
         async def store_read_marks() -> None:
             for here in self.opened():
@@ -330,6 +337,7 @@ class App:
             maintenance.repeat(CLOSE_IDLE_SECONDS, "closing idle workspaces", self.close_idle_workspaces),
             maintenance.repeat(READ_MARKS_SECONDS, "storing read marks", store_read_marks),
             maintenance.repeat(CHECK_ACCESS_SECONDS, "checking tokens and logins", check_access),
+            maintenance.repeat(1.0, "sending to webhooks", send_webhooks),
         ]
         work.append(asyncio.to_thread(notable.prepare))  # or the first hook of a client waits for it
         if self.settings.check_seconds:

@@ -190,6 +190,7 @@ def ask(comer: Comer, door: str, world: World) -> tuple[httpx.Response, str]:
 
 def _ask_beside(comer: Comer, method: str, path: str, world: World) -> tuple[httpx.Response, str]:
     things = world.things | {"id": world.things["job"], "path": "js/app.js", "resource": "mcp"}
+    things |= {"workspace": world.name, "key": "plh_unknown"}
     filled, _ = in_path(path, things)
     more: dict[str, Any] = {}
     if path in ("/api/upload/image", "/api/upload/file"):

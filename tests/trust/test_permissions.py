@@ -103,6 +103,13 @@ def _token(things: Things) -> str:
     return made.token.id
 
 
+def _webhook(things: Things) -> str:
+    """Only admins have webhooks."""
+    admin = Key(things.owner.server, name=word("boss"), scopes=ADMIN)
+    made = admin.api.post("/api/webhooks/incoming", json={"thread_id": things["thread_id"]})
+    return str(made.json()["webhook"]["id"])
+
+
 def _application(things: Things) -> str:
     """An application that the owner let in; agents let in none, so another person did."""
     owner = things.owner
@@ -133,6 +140,7 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "point": _point,
     "search_id": lambda things: str(things.post("/api/searches", name=word(), query=word())["id"]),
     "token_id": _token,
+    "webhook_id": _webhook,
     "application_id": _application,
 }
 

@@ -98,6 +98,7 @@ def fill(world: World, key: Key) -> None:
         "search_id": make("/api/searches", {"name": f"search {text}", "query": text})["id"],
         "uri": note["uri"],
         "topic": thread.topic,
+        "webhook_id": make("/api/webhooks/incoming", {"thread_id": thread.id, "name": text[:80]})["webhook"]["id"],
     }
     assert "secret" in made
     everything = " ".join(json.dumps(api.get(path).json()) for path in LISTS) + json.dumps(things)
@@ -109,6 +110,7 @@ def fill(world: World, key: Key) -> None:
 LISTS = (
     "/api/threads", "/api/agents", "/api/templates", "/api/v1/sessions", "/api/archive", "/api/notes", "/api/media",
     "/api/chats", "/api/characters", "/api/prompts", "/api/tokens", "/api/applications", "/api/searches", "/api/questions",
+    "/api/webhooks",
 )  # fmt: skip
 
 
@@ -214,6 +216,7 @@ CONSTANT: dict[str, Any] = {
     "role": "user",
     "reaction": "agree",
     "media_type": "video",
+    "target_url": "",
     "sender": "me",
     "timeout_ms": 0,
     "wait_s": 0,
@@ -234,13 +237,13 @@ NAMED = {"content", "answer", "title", "name", "topic", "thread_name", "summary"
 REFERS = {
     "thread_id", "message_id", "agent_id", "agent", "template_id", "session", "session_id", "note_id", "media_id",
     "character_id", "prompt_id", "conversation_id", "token_id", "application_id", "uri", "reply_to_msg_id", "query", "id",
-    "prompt_id_or_name", "for_agent", "search_id", "point", "question_id",
+    "prompt_id_or_name", "for_agent", "search_id", "point", "question_id", "webhook_id",
 }  # fmt: skip
 
 CREATES = {
     "connect", "create_thread", "register_agent", "create_template", "record_turn", "record_own_turn", "merge_turns",
     "create_note", "create_media", "create_chat", "create_character", "create_prompt", "create_token", "save_search",
-    "ask_human",
+    "ask_human", "add_webhook",
 }  # fmt: skip
 
 
@@ -276,6 +279,10 @@ def given(operation: Operation, world: World) -> dict[str, Any]:
             asked[name] = word("own")
     if operation.name == "get_knowledge":
         del asked["uri"]
+    if operation.name == "add_webhook":
+        asked |= {"target_url": "http://127.0.0.1:9/x", "event": ["msg.new"]}
+    if operation.name == "add_incoming_webhook":
+        asked["kind"] = "form"
     return asked
 
 

@@ -28,6 +28,7 @@ EventType = Literal[
     "question.answered",
     "question.expired",
     "reset",
+    "webhook.test",
 ]
 
 
@@ -55,6 +56,11 @@ class Event:
             payload["metadata"] = {"visibility": "human_only"}
         masked = mask_payload(payload)
         return self.payload if masked is payload else encode(masked)
+
+    @property
+    def is_from_webhook(self) -> bool:
+        """Whether it is about a message that an incoming webhook posted."""
+        return b'"webhook"' in self.payload and "webhook" in (orjson.loads(self.payload).get("metadata") or {})
 
     def payload_for(self, agent: bool) -> bytes:
         return self.payload_for_agents if agent else self.payload
@@ -120,6 +126,11 @@ def question_changed(type: EventType, question: InboxQuestion, metadata: dict[st
     others = {"message_id": question.question_id, "expires_at": question.expires_at, "content": question.text}
     payload = _payload(question, *names, **others, metadata=metadata)
     return Event(type, question.thread_id, payload, question.question_id)
+
+
+def webhook_test(thread_id: str | None) -> Event:
+    """What a webhook is sent for a test."""
+    return Event("webhook.test", thread_id, encode({"thread_id": thread_id}))
 
 
 def _payload(source: object, *names: str, **others: Any) -> bytes:

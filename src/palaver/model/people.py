@@ -95,6 +95,8 @@ class Caller:
     config: Mapping[str, Any] = field(default_factory=dict)
     """Its preferences for absent arguments, from the URL or the initialize message."""
     answers: Answers = "full"
+    webhook: str | None = None
+    """The id of the incoming webhook that posts. It is no person of the workspace."""
 
     @property
     def is_agent(self) -> bool:

@@ -29,6 +29,7 @@ from palaver.operations.search import (
 )
 from palaver.operations.search.by_source import BY_SOURCE
 from palaver.operations.sessions import recording, replay, searching, sessions
+from palaver.operations.webhooks import webhooks
 
 OPERATIONS: tuple[Operation, ...] = (
     connect.connect,
@@ -121,6 +122,13 @@ OPERATIONS: tuple[Operation, ...] = (
     tokens.revoke_application,
     sharing.get_sharing,
     sharing.set_sharing,
+    webhooks.add_webhook,
+    webhooks.add_incoming_webhook,
+    webhooks.list_webhooks,
+    webhooks.delete_webhook,
+    webhooks.enable_webhook,
+    webhooks.test_webhook,
+    webhooks.list_webhook_calls,
     tokens.list_workspaces,
     tokens.list_deeds,
     forget.forget,

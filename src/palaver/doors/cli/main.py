@@ -87,6 +87,7 @@ GROUPS = {
     "session": "Record, read, delete and export agent sessions.",
     "point": "List and close what sessions left open.",
     "conversation": "Search agent sessions.",
+    "webhook": "Send events to other programs, and take messages from them.",
     "service": "Run the server in the background.",
     "workspace": "Create, list, upgrade and delete workspaces.",
     "token": "Create, list and revoke tokens.",

@@ -31,8 +31,8 @@ from palaver.settings import LOOPBACK, Settings
 log = logging.getLogger("palaver.requests")
 _SECRET = re.compile(r"pl[a-z]_[A-Za-z0-9_-]+")
 
-PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon")
-"""Paths that need no authentication."""
+PUBLIC = ("/healthz", "/readyz", "/docs", "/openapi.json", "/console/", "/favicon", "/hooks/")
+"""Paths that need no authentication. The address of an incoming webhook is its own secret."""
 PROBES = ("/healthz", "/readyz")
 """Load balancers may ask these without a Host header, as haproxy does. A browser always sends one."""
 OAUTH = ("/.well-known/", "/mcp/.well-known/")

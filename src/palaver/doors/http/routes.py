@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from palaver import __version__
 from palaver.app import App
-from palaver.doors.http import console_files, imports, login, metrics, openapi, rest, sse, uploads
+from palaver.doors.http import console_files, imports, incoming_webhooks, login, metrics, openapi, rest, sse, uploads
 from palaver.doors.http.guard import Guard
 from palaver.doors.http.rest import json_response
 from palaver.doors.local.local_socket import LocalSocket
@@ -62,6 +62,7 @@ def web_application(app: App, watch: Sequence[Path] = ()) -> ASGIApp:
             Route("/api/upload/image", uploads.upload_image, methods=["POST"]),
             Route("/api/upload/file", uploads.upload_file, methods=["POST"]),
             Route("/uploads/{name}", uploads.show_image),
+            Route("/hooks/{workspace}/{key}", incoming_webhooks.receive, methods=["POST"]),
         ],
         lifespan=lifespan,
         exception_handlers={PalaverError: _problem, HTTPException: _http_problem, Exception: _unexpected},

@@ -114,6 +114,8 @@ TABLE: tuple[Row, ...] = (
     _row("sharing of sessions", "admin", PEOPLE, "set_sharing"),
     _row("tokens", "admin", PEOPLE, "list_tokens", "create_token", "revoke_token"),
     _row("applications", "read", OWN_APPLICATIONS, "list_applications", "revoke_application"),
+    _row("webhooks", "admin", PEOPLE, "add_webhook", "add_incoming_webhook", "list_webhooks", "delete_webhook",
+         "enable_webhook", "test_webhook", "list_webhook_calls"),
     _row("administration", "admin", EVERYBODY, "list_workspaces", "list_deeds", "forget"),
 )  # fmt: skip
 

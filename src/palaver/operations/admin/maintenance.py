@@ -17,7 +17,7 @@ from palaver.operations.bus.questions import expire_questions
 from palaver.operations.sessions.carry_over import carry_over
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.settings import Settings
-from palaver.store.bus import agents, events, mcp_sessions
+from palaver.store.bus import agents, events, mcp_sessions, webhooks
 from palaver.store.engines.database import Change, Reader
 from palaver.store.library import documents
 from palaver.store.search import search_sessions
@@ -129,6 +129,7 @@ async def forget_old_state(here: Workspace) -> None:
     def work(change: Change) -> None:
         search_sessions.forget_old(change)
         mcp_sessions.forget_old(change)
+        webhooks.forget_old_calls(change)
 
     await here.change(work)
 

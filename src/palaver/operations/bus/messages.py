@@ -195,7 +195,9 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Posted
             raise Refused(f"reply_to_msg_id: there is no message '{request.reply_to_msg_id}' in this thread.")
     refuse_too_many_posts(change, author.agent_id or author.label)
     attached = {"images": request.images, "files": request.files}
-    metadata = {**(request.metadata or {}), **{name: found for name, found in attached.items() if found}} or None
+    given = {name: value for name, value in (request.metadata or {}).items() if name != "webhook"}
+    attached = {name: found for name, found in attached.items() if found}
+    metadata = given | attached | ({"webhook": caller.webhook} if caller.webhook else {}) or None
     seq, id = threads.next_seq(change, thread), new_id()
     message = Message(
         id=id,

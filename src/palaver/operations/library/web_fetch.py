@@ -10,10 +10,11 @@ import asyncio
 import io
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
@@ -73,6 +74,14 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 class FetchMedia(Request):
     url: Line
     """Address of a web page or document (http or https)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The body of a request and headers for it."""
+
+    content: bytes
+    headers: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -170,23 +179,34 @@ async def _download(url: str, own_hosts: Iterable[str]) -> tuple[str, str, bytes
 
 @asynccontextmanager
 async def request(
-    url: str, own_hosts: Iterable[str], *, accept: str, seconds: float
+    url: str, own_hosts: Iterable[str], *, accept: str, seconds: float, sent: Sent | None = None
 ) -> AsyncIterator[httpcore2.Response]:
-    """The response of a public host, or of one of these own hosts. Its body is not read yet."""
+    """The response of a public host, or of one of these own hosts. Its body is not read yet. Redirects are not
+    followed. `sent` makes it a POST request."""
     import httpcore2
 
     known = frozenset(host.lower() for host in own_hosts)
     backend = public_only(lambda host: host in known)
     headers = [("User-Agent", f"palaver/{__version__}"), ("Accept", accept), ("Accept-Encoding", "identity")]
+    method, content = ("POST", sent.content) if sent else ("GET", None)
+    headers += sent.headers.items() if sent else ()
     timeout = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
     try:
         async with (
-            httpcore2.AsyncConnectionPool(ssl_context=httpcore2.default_ssl_context(), network_backend=backend) as pool,
-            pool.stream("GET", url, headers=headers, extensions={"timeout": timeout}) as response,
+            httpcore2.AsyncConnectionPool(ssl_context=_authorities(), network_backend=backend) as pool,
+            pool.stream(method, url, headers=headers, content=content, extensions={"timeout": timeout}) as response,
         ):
             yield response
     except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
         raise Refused("The address cannot be reached, or its server sent an invalid answer.") from None
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """The certificate authorities. Reading them takes 50 ms."""
+    import httpcore2
+
+    return httpcore2.default_ssl_context()
 
 
 async def read_body(response: httpcore2.Response, most: int) -> bytes:

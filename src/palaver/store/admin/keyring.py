@@ -54,6 +54,10 @@ class Keyring:
         self._present.end(id)
         return token
 
+    async def note_webhooks(self) -> None:
+        """Store that this workspace has webhooks, so that servers open it when they start."""
+        await self._database.change(lambda change: tokens.note_webhooks(change, self.workspace))
+
     # Connected applications
 
     async def applications(self) -> list[Application]:

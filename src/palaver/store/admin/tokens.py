@@ -146,6 +146,14 @@ def workspaces(read: Reader) -> list[str]:
     return [row["name"] for row in read.all("workspaces")]
 
 
+def note_webhooks(change: Change, workspace: str) -> None:
+    change.run("note_webhooks", name=workspace)
+
+
+def workspaces_with_webhooks(read: Reader) -> list[str]:
+    return [row["name"] for row in read.all("workspaces_with_webhooks")]
+
+
 def has_workspace(read: Reader, name: str) -> bool:
     return read.one("workspace", name=name) is not None
 

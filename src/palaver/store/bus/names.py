@@ -15,6 +15,8 @@ EVERYBODY, ONLINE = "all", "here"
 RESERVED = frozenset(
     {EVERYBODY, ONLINE, "everybody", "everyone", "nobody", "human", "me", "you", "system", "palaver", "channel"}
 )
+WEBHOOK = "(webhook)"
+"""Ends the names under which incoming webhooks post. No agent and no person has such a name."""
 _PROGRAMS = {fold(name): program for program, title in PROGRAM_TITLES.items() for name in (program, title)}
 PEOPLE = "human:"
 AGENTS = "agent:"
@@ -28,7 +30,7 @@ def program_called(name: str) -> str | None:
 def is_reserved(name: str, program: str = "") -> bool:
     """Whether a name is never that of a single agent: a word like `all`, or the name of another client program."""
     key = _key_of(name)
-    return key in RESERVED or _PROGRAMS.get(key, program) != program
+    return key in RESERVED or key.endswith(WEBHOOK) or _PROGRAMS.get(key, program) != program
 
 
 def holder_of(read: Reader, name: str, *, exactly: bool = False) -> str | None:
@@ -50,7 +52,7 @@ def is_taken(change: Change, name: str, *, by: str = "", programs: Collection[st
         row = change.one("name", key=key)
         if row and row["holder"] != by:
             return True
-        if key in RESERVED and not (key == "human" and by.startswith(PEOPLE)):
+        if (key in RESERVED or key.endswith(WEBHOOK)) and not (key == "human" and by.startswith(PEOPLE)):
             return True
         if programs is not None and _PROGRAMS.get(key, "") not in ("", *programs):
             return True

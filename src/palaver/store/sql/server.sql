@@ -10,6 +10,12 @@ DELETE FROM workspaces WHERE name = :name;
 -- name: workspaces  the list of workspaces
 SELECT name, created_at FROM workspaces ORDER BY name;
 
+-- name: note_webhooks  store that a workspace has webhooks
+INSERT INTO webhook_workspaces (name) VALUES (:name) ON CONFLICT (name) DO NOTHING;
+
+-- name: workspaces_with_webhooks  the workspaces that have or had webhooks
+SELECT name FROM webhook_workspaces ORDER BY name;
+
 -- name: insert_token  store a token
 INSERT INTO tokens (id, hash, workspace, kind, name, agent_id, scopes, created_at, expires_at)
 VALUES (:id, :hash, :workspace, :kind, :name, :agent_id, :scopes, :created_at, :expires_at);

@@ -1,0 +1,1 @@
+"""Webhooks: events are sent out of the house, and messages come in."""
