@@ -123,6 +123,7 @@ VIEWS = {
     "threads": ("#/threads", ".threads a"),
     "search": ("#/search?q=pause+retry", ".hit"),
     "search without results": ("#/search?q=xylophonist", ".empty"),
+    "questions": ("#/questions", "main h1"),
     "mentions": ("#/mentions", "main h1"),
     "library": ("#/library/notes", ".cards a"),
     "sessions": ("#/library/sessions", ".cards a"),

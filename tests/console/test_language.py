@@ -122,7 +122,7 @@ def test_no_text_is_left_over():
     code = sources()
     made = re.compile(r"^(New|No) (note|prompt|notes|prompts|media|chats|characters)( yet)?$")
     plural = {
-        "messages", "new messages", "turns", "steps", "results", "unread mentions", "passages", "documents",
+        "messages", "new messages", "turns", "steps", "results", "unread mentions", "open questions", "passages", "documents",
     }  # fmt: skip
     values = {"discuss", "implement", "review", "done", "closed", "archived", "open", "system", "light", "dark"}
     unused = {
@@ -169,6 +169,8 @@ def visit_every_view(window: Opening, fresh: Server, rest: httpx.Client, viewpor
     message = thread.post("Guten Morgen", author="Zoe")
     rest.put(f"/api/messages/{message['id']}", json={"content": "Guten Tag"})
     agent = rest.post("/api/agents/register", json={"display_name": word("Kite")}).json()["agent_id"]
+    asked = {"text": "Guten Abend?", "choices": ["ja", "nein"], "thread_id": thread.id, "wait_s": 0}
+    rest.post("/api/questions", json=asked)
     note = rest.post("/api/notes", json={"title": word("Notiz "), "content": ""}).json()["id"]
     page = window("#/threads", at=fresh, viewport=viewport)
     choose_german(page)
@@ -176,6 +178,7 @@ def visit_every_view(window: Opening, fresh: Server, rest: httpx.Client, viewpor
     for path, shown in (
         ("threads", ".threads a"),
         (f"threads/{thread.id}", ".message"),
+        ("questions", ".question"),
         ("library/notes", ".cards a"),
         ("library/sessions", ".library"),
         ("library/notes?deleted=1", ".empty"),

@@ -234,6 +234,18 @@ def test_a_reader_sees_and_cannot_write(window: Opening, closed: Closed):
     expect(page.get_by_label("New thread")).to_have_count(0)
 
 
+def test_a_reader_sees_questions_and_cannot_answer(window: Opening, closed: Closed):
+    asker = {"authorization": f"Bearer {closed.token(word('robo'), kind='agent')}"}
+    text = word("May I ")
+    asked = {"text": text, "choices": ["yes", "no"], "wait_s": 0}
+    assert httpx.post(f"{closed.server.url}/api/questions", json=asked, headers=asker).status_code == 201
+    page = window("#/questions", at=closed.server)
+    log_in(page, closed.token("rea", scopes=["read"]))
+    card = page.locator(".question", has_text=text)
+    expect(card).to_contain_text("Your token may only read.")
+    expect(card.locator("button")).to_have_count(0)
+
+
 def test_only_admins_see_the_audit_log(window: Opening, closed: Closed):
     thread = Thread(closed.boss)
     closed.boss.delete(thread.path)

@@ -5,6 +5,7 @@ import { assetUrl } from "./assets.js";
 import { loadAgents } from "./data/agents.js";
 import { on, reconnect, startListening, stopListening } from "./data/events.js";
 import { loadMentions, updateBadge } from "./data/mentions.js";
+import { loadQuestions, openQuestions } from "./data/questions.js";
 import { can, loadSession, me, pageSession, setName, setSession } from "./data/session.js";
 import { settings } from "./data/settings.js";
 import { theme } from "./data/storage.js";
@@ -13,6 +14,7 @@ import { goToNextUnread, PAGES, paletteActions, showShortcuts, switchTheme } fro
 import { goTo, parseRoute } from "./route.js";
 import { dialogTemplate, isDialogOpen, noticesTemplate, notifyError, promptDialog } from "./ui/dialog.js";
 import { avatar, emptyState, errorState, icon, iconButton, loading } from "./ui/elements.js";
+import { plural } from "./ui/format.js";
 import {
   html,
   language,
@@ -67,6 +69,7 @@ const LAZY_VIEWS = {
   applications: async () => (await import("./views/admin/applications.js")).applicationsView,
   administration: async () => (await import("./views/admin/administration.js")).administrationView,
   connect: async () => (await import("./views/connect.js")).connectView,
+  questions: async () => (await import("./views/questions.js")).questionsView,
   mentions: async () => (await import("./views/mentions.js")).mentionsView,
   settings: async () => (await import("./views/settings.js")).settingsView,
 };
@@ -74,6 +77,7 @@ const LAZY_VIEWS = {
 // These only when they are opened.
 const RARE_VIEWS = [
   "settings",
+  "questions",
   "mentions",
   "administration",
   "connect",
@@ -181,6 +185,7 @@ async function startConsole(session) {
   await wait(0); // let the browser paint
   loadThreads();
   loadMentions();
+  loadQuestions();
   startListening(session.last_event_id);
   (globalThis.requestIdleCallback ?? setTimeout)(() => {
     for (const name of Object.keys(LAZY_VIEWS)) if (!RARE_VIEWS.includes(name)) loadView(name).catch(() => {});
@@ -309,12 +314,13 @@ function frame() {
 
 function navigationRail() {
   const unread = unreadThreadCount();
+  const asked = openQuestions().length;
   const current = PARENT_VIEWS[route.name] ?? route.name;
   return html`<nav class="rail" aria-label=${t("Main")}>
     <a class="brand" href="#/threads" aria-label="palaver"><img src=${assetUrl("icon.svg")} alt="" width="32" height="32" /></a>
     ${PAGES.filter(([name]) => !["settings", "mentions"].includes(name)).map(
       ([name, label]) => html`<a href="#/${name}" aria-current=${name === current ? "page" : nothing}>
-      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label=${t("{n} unread threads", { n: unread })}></b>` : nothing}</span><span>${t(label)}</span></a>`,
+      <span class="sign">${icon(name)}${name === "threads" && unread ? html`<b class="news" aria-label=${t("{n} unread threads", { n: unread })}></b>` : nothing}${name === "questions" && asked ? html`<b class="news count" aria-label=${plural(asked, "open question")}>${asked}</b>` : nothing}</span><span>${t(label)}</span></a>`,
     )}
     <span class="space"></span>
     ${iconButton(t("Theme: {name}", { name: t(theme.choice) }), THEME_ICONS[theme.choice], switchTheme)}

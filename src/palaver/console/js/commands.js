@@ -15,6 +15,7 @@ import { newThread } from "./views/thread/thread_dialogs.js";
 // The pages, with the key that opens each after g.
 export const PAGES = [
   ["threads", "Threads", "t"],
+  ["questions", "Questions", "q"],
   ["library", "Library", "l"],
   ["mentions", "Mentions", "m"],
   ["agents", "Agents", "a"],
@@ -29,7 +30,7 @@ const SHORTCUTS = [
     [
       [["Ctrl K"], "command palette"],
       [["/"], "search everything"],
-      [["g", "t l m a o i s"], "go to threads, library, mentions, agents, overview, import, settings"],
+      [["g", "t q l m a o i s"], "go to threads, questions, library, mentions, agents, overview, import, settings"],
       [["n"], "new thread"],
       [["Shift N"], "next thread with unread messages"],
       [["Esc"], "close, cancel or go back"],

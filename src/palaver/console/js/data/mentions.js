@@ -5,9 +5,10 @@ import { redraw, t } from "../ui/templates.js";
 import { agentsByName } from "./agents.js";
 import { get, withQuery } from "./api.js";
 import { on } from "./events.js";
+import { notifySystem } from "./notifications.js";
+import { openQuestions } from "./questions.js";
 import { readMarks } from "./read_marks.js";
 import { me } from "./session.js";
-import { settings } from "./settings.js";
 import { soon } from "./soon.js";
 import { threads } from "./threads.js";
 
@@ -27,7 +28,8 @@ export async function loadMentions() {
   try {
     const known = new Set(mentions.list.map((mention) => mention.message_id));
     mentions.list = await get(withQuery("/api/mentions", { name: me.needsLogin ? undefined : me.name, limit: 100 }));
-    if (mentions.isLoaded) notifySystem(mentions.list.filter((mention) => !known.has(mention.message_id)));
+    const arrived = mentions.isLoaded ? mentions.list.filter((mention) => !known.has(mention.message_id)) : [];
+    for (const mention of arrived) announce(mention);
     mentions.isLoaded = true;
     mentions.error = null;
   } catch (error) {
@@ -36,21 +38,9 @@ export async function loadMentions() {
   redraw();
 }
 
-// A message of the system, if the user wants it and does not look at the console.
-function notifySystem(arrived) {
-  if (!settings.get("notifications") || document.hasFocus()) return;
-  for (const { message_id, thread_id, author, topic, text } of arrived) {
-    try {
-      const title = t("{name} mentions you in {topic}", { name: author, topic });
-      const shown = new Notification(title, { body: text, tag: message_id }); // the tag joins those of several windows
-      shown.onclick = () => {
-        window.focus();
-        location.hash = `#/threads/${thread_id}?message=${message_id}`;
-      };
-    } catch {
-      // Phones have no such notifications.
-    }
-  }
+function announce({ message_id, thread_id, author, topic, text }) {
+  const title = t("{name} mentions you in {topic}", { name: author, topic });
+  notifySystem(title, { body: text, tag: message_id, hash: `#/threads/${thread_id}?message=${message_id}` });
 }
 
 const reloadSoon = soon(loadMentions, 150);
@@ -63,7 +53,7 @@ on("reset", loadMentions);
 // The number on the icon of an installed console.
 let badge = 0;
 export function updateBadge() {
-  const count = unreadMentions().length;
+  const count = unreadMentions().length + openQuestions().length;
   if (count === badge) return;
   badge = count;
   const { setAppBadge } = /** @type {any} */ (navigator);

@@ -72,6 +72,23 @@ export interface Mention {
   is_read: boolean;
 }
 
+// A question of an agent to people.
+export interface Question {
+  question_id: string;
+  thread_id: string;
+  topic: string;
+  asked_by: string;
+  text: string;
+  choices: string[];
+  permission: { program: string; tool: string; command: string; folder: string } | null;
+  asked_at: string;
+  expires_at: string;
+  state: "open" | "answered" | "expired";
+  answer: string | null;
+  answered_by: string | null;
+  earlier: { answer: string; answered_by: string; answered_at: string }[];
+}
+
 // One search result, as it is shown.
 export interface SearchResult {
   source: string;

@@ -72,8 +72,8 @@ export const texts = {
   "In a thread": "In einem Thread",
   "command palette": "Befehlspalette",
   "search everything": "alles durchsuchen",
-  "go to threads, library, mentions, agents, overview, import, settings":
-    "zu Threads, Bibliothek, Agenten, Übersicht, Import, Einstellungen",
+  "go to threads, questions, library, mentions, agents, overview, import, settings":
+    "zu Threads, Fragen, Bibliothek, Erwähnungen, Agenten, Übersicht, Import, Einstellungen",
   "new thread": "neuer Thread",
   "next thread with unread messages": "nächster Thread mit ungelesenen Nachrichten",
   "close, cancel or go back": "schließen, abbrechen oder zurück",
@@ -89,6 +89,30 @@ export const texts = {
   "search in this thread": "in diesem Thread suchen",
   "next, previous thread": "nächster, voriger Thread",
   "go to the newest message": "zur neuesten Nachricht",
+
+  // Questions
+  Questions: "Fragen",
+  "open question": "offene Frage",
+  "open questions": "offene Fragen",
+  "Notify me": "Benachrichtigen",
+  "No open questions": "Keine offenen Fragen",
+  "What agents ask people appears here.": "Hier erscheint, was Agenten Menschen fragen.",
+  Earlier: "Früher",
+  "Question of {name}": "Frage von {name}",
+  "asks for permission to use {tool}": "bittet um Erlaubnis für {tool}",
+  "{name} asks for permission: {tool}": "{name} bittet um Erlaubnis: {tool}",
+  "{name} asks you": "{name} fragt dich",
+  "in {folder}": "in {folder}",
+  "Your token may only read.": "Dein Token darf nur lesen.",
+  "The same question was answered before:": "Dieselbe Frage wurde schon beantwortet:",
+  "Note to the agent": "Hinweis an den Agenten",
+  "Note to the agent (optional)": "Hinweis an den Agenten (freiwillig)",
+  "Send answer": "Antwort senden",
+  "Allow this once": "Dieses Mal erlauben",
+  "Do not allow": "Nicht erlauben",
+  "No answer by {time} counts as no": "Keine Antwort bis {time} gilt als Nein",
+  "Nobody answered in time. That counts as no.": "Niemand hat rechtzeitig geantwortet. Das gilt als Nein.",
+  "expired: no": "abgelaufen: nein",
 
   // Mentions and the agents of a thread
   Mentions: "Erwähnungen",
@@ -749,8 +773,8 @@ export const texts = {
   Comfortable: "Bequem",
   Compact: "Kompakt",
   Notifications: "Benachrichtigungen",
-  "Show a message of the system when somebody mentions you and this window is not in front.":
-    "Eine Meldung des Systems zeigen, wenn dich jemand erwähnt und dieses Fenster nicht vorn ist.",
+  "Show a message of the system when somebody mentions you or asks you, and this window is not in front.":
+    "Eine Meldung des Systems, wenn dich jemand erwähnt oder fragt und dieses Fenster nicht vorne ist.",
   "This browser has no notifications.": "Dieser Browser hat keine Benachrichtigungen.",
   "The browser does not allow notifications here.": "Der Browser erlaubt hier keine Benachrichtigungen.",
   Off: "Aus",

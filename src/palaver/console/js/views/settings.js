@@ -1,12 +1,12 @@
 // @ts-check
 // The settings of this browser: theme, language, time format, density, notifications, and the name without login.
 
+import { areNotificationsOn, hasNotifications, setNotifications } from "../data/notifications.js";
 import { me, setName } from "../data/session.js";
 import { settings } from "../data/settings.js";
 import { theme } from "../data/storage.js";
 import { choice } from "../ui/elements.js";
 import { clockTime } from "../ui/format.js";
-import { notify } from "../ui/dialog.js";
 import { html, LANGUAGES, nothing, redraw, t } from "../ui/templates.js";
 
 export const settingsView = {
@@ -21,7 +21,7 @@ export const settingsView = {
       ${row("Language", "Names, messages and errors of the server stay as they are.", languageChoice())}
       ${row("Time format", t("Now it is {time}.", { time: clockTime(new Date().toISOString()) }), clockChoice())}
       ${row("Density", "Compact shows more messages and threads at once.", densityChoice())}
-      ${row("Notifications", "Show a message of the system when somebody mentions you and this window is not in front.", notificationChoice())}
+      ${row("Notifications", "Show a message of the system when somebody mentions you or asks you, and this window is not in front.", notificationChoice())}
     </dl></div></div>
   </main>`,
 };
@@ -66,25 +66,15 @@ const densityChoice = () =>
     ["compact", "Compact"],
   ]);
 
-// Browsers ask for the permission only after a click.
 function notificationChoice() {
-  if (!("Notification" in globalThis)) return html`<p class="hint">${t("This browser has no notifications.")}</p>`;
-  const isOn = settings.get("notifications") && Notification.permission === "granted";
-  const set = async (value) => {
-    if (value && (await Notification.requestPermission()) !== "granted") {
-      notify(t("The browser does not allow notifications here."), { isError: true });
-      value = false;
-    }
-    settings.set("notifications", value);
-    redraw();
-  };
+  if (!hasNotifications()) return html`<p class="hint">${t("This browser has no notifications.")}</p>`;
   return choice(
     t("Notifications"),
     [
       [false, t("Off")],
       [true, t("On")],
     ],
-    isOn,
-    set,
+    areNotificationsOn(),
+    setNotifications,
   );
 }
