@@ -114,6 +114,7 @@ def describe_command(operation: Operation, face: Command) -> dict[str, Any]:
         "columns": list(face.columns),
         "rows": face.rows,
         "text": face.text,
+        **({"defaults": dict(face.defaults)} if face.defaults else {}),
         "fields": [_describe_field(name, field) for name, field in fields.items()],
     }
 

@@ -220,7 +220,7 @@ def test_the_tools_of_the_bus_are_those_of_the_contract(listed: list[dict[str, A
         *(f"thread_{verb}" for verb in ("create", "list", "get", "update", "close", "archive", "delete")),
         *(f"msg_{verb}" for verb in ("post", "list", "get", "wait", "edit", "edit_history", "search", "react", "unreact", "delete")),
         *(f"agent_{verb}" for verb in ("register", "resume", "heartbeat", "list", "update", "unregister")),
-        *(f"template_{verb}" for verb in ("list", "get", "create")), "ask_human",
+        *(f"template_{verb}" for verb in ("list", "get", "create")), "ask_human", "handoff",
     }  # fmt: skip
 
 
@@ -272,6 +272,13 @@ def _connected(talk: dict[str, Any]) -> dict[str, Any]:
     return {"agent_id": talk["agent"]["agent_id"], "token": talk["agent"]["token"]}
 
 
+def _recorded(talk: dict[str, Any]) -> str:
+    """The id of a session of the agent."""
+    turns = f"/api/v1/agents/{talk['agent']['agent_id']}/sessions/{(session := word())}/messages"
+    talk["thread"].api.post(turns, json={"role": "user", "content": "Write umlauts into the CSV export"})
+    return session
+
+
 EXAMPLES: dict[str, Any] = {
     "bus_connect": lambda t: {"thread_name": t["thread"].topic, **_connected(t)},
     "bus_get_config": lambda t: {},
@@ -292,6 +299,7 @@ EXAMPLES: dict[str, Any] = {
     "msg_react": lambda t: {"message_id": t["message"], "agent_id": "a", "reaction": word()},
     "msg_unreact": lambda t: {"message_id": t["message"], "agent_id": "a", "reaction": "never"},
     "msg_delete": lambda t: {"message_id": t["thread"].post("x")["id"]},
+    "handoff": lambda t: {"session": _recorded(t), **_connected(t)},
     "ask_human": lambda t: {"text": "go on?", "wait_s": 0, **_connected(t)},
     "agent_register": lambda t: {"skills": [{"id": "s"}], "capabilities": ["c"]},
     "agent_resume": _connected,

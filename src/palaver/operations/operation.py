@@ -99,7 +99,8 @@ class Route:
 
 @dataclass(frozen=True)
 class Command:
-    """An operation as CLI command. `takes` are its positional arguments, `columns` the columns of its table."""
+    """An operation as CLI command. `takes` are its positional arguments, `columns` the columns of its table, `defaults`
+    the options that it has unless they are given."""
 
     name: str
     takes: tuple[str, ...] = ()
@@ -107,6 +108,7 @@ class Command:
     columns: tuple[str, ...] = ()
     rows: str | None = None
     text: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 Face = Tool | Route | Command

@@ -15,7 +15,7 @@ from palaver.operations.bus import (
     threads,
     waiting,
 )
-from palaver.operations.catchup import catch_up, hooks, open_points
+from palaver.operations.catchup import catch_up, handoff, hooks, open_points
 from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
@@ -40,6 +40,7 @@ OPERATIONS: tuple[Operation, ...] = (
     catch_up.list_mentions,
     open_points.list_open_points,
     open_points.close_point,
+    handoff.hand_off,
     hooks.report_hook,
     connect.get_config,
     connect.get_status,

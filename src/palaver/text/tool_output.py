@@ -26,6 +26,8 @@ WRITING_TOOLS = frozenset(
     ["write", "notebookedit", "create_file", "create", "write_file", "write_to_file", "insert", "newfilecreated"]
 )
 """The tools that write whole files or cells."""
+PLANNING_TOOLS = frozenset(("todowrite", "todo_write", "write_todos", "update_plan", "taskcreate", "taskupdate"))
+"""The tools that write the to-do list of a session. Long lists are kept too."""
 WHOLE = 1_200
 """Results up to this many characters are not shortened."""
 LINES = 6
@@ -47,6 +49,8 @@ def brief_arguments(arguments: str, tool: str = "") -> str:
     longest, most = LONGEST_ARGUMENT, LONGEST_ARGUMENTS
     if tool.casefold() in CHANGING_TOOLS:
         longest, most = LONGEST_EDIT_ARGUMENT, LONGEST_EDIT
+    if tool.casefold() in PLANNING_TOOLS:
+        most = LONGEST_EDIT
 
     def brief(found: re.Match[str]) -> str:
         text = found[0]

@@ -68,6 +68,7 @@ def _arguments(about: Description, fields: dict[str, Any], values: dict[str, Any
 
 def _request(about: Description, values: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in values.items() if value is not None and value != ()}
+    given = {**about.get("defaults", {}), **given}
     given |= {name: list(value) for name, value in given.items() if isinstance(value, tuple)}
     for name in about["takes"]:
         if not str(given.get(name, "-")).strip():

@@ -95,7 +95,7 @@ TABLE: tuple[Row, ...] = (
          "list_open_points"),
     _row("sessions", "read", OWN_SESSIONS, "search_conversations", "search_own_conversations"),
     _row("sessions", "write", OWN_SESSIONS, "record_turn", "record_own_turn", "merge_turns", "delete_session"),
-    _row("sessions", "write", SHARED_SESSIONS, "close_point"),
+    _row("sessions", "write", SHARED_SESSIONS, "close_point", "hand_off"),
     _row("imported conversations", "read", EVERYBODY, "list_conversations", "get_conversation",
          "list_conversation_steps", "search_archive",
          "get_archive"),

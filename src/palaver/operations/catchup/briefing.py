@@ -18,6 +18,7 @@ from palaver.store.sessions import outlines
 from palaver.store.workspaces import Workspace
 from palaver.text import fence, notable
 from palaver.text.control_characters import without_control_characters
+from palaver.text.secrets import masked
 from palaver.text.token_estimate import estimate_tokens
 
 COMPACTED = "palaver: this session was compacted. This is what was recorded of it; knowledge_search finds the rest."
@@ -30,6 +31,7 @@ BETWEEN_LOOKS = 0.1
 FENCE_TOKENS = 50
 MORE_TOKENS = 12
 FOR_YOU, UNREAD, WORK = "For you:", "Unread threads:", "Work in this project:"
+TASK = "The task, in the person's words:"
 READ_SESSIONS = 'Read more of this work with knowledge_search. An open point is closed when you report it: "done: …".'
 NOT_ALL = "Not everything fits: call catch_up with a larger max_tokens. What is left out stays unread."
 
@@ -195,27 +197,35 @@ async def compaction_briefing(
 
 
 def _about(read: Reader, facts: SessionFacts, known: list[SessionFacts]) -> str:
-    still_open = left_open(read, known).get((facts.info.agent_id, facts.info.session_id), [])
     first, *latest = [notable.one_line(one, 280) for one in facts.requests] or [""]
     sections = [
-        Section("The task, in the person's words:", [f"- {first}"] if first else []),
+        Section(TASK, [f"- {first}"] if first else []),
         Section("The latest request:", [f"- {one}" for one in latest]),
-        Section("The last command that failed:", _failed(read, facts)),
-        Section("Decided:", [f"- {notable.one_line(one.text, 200)}" for one in facts.decided[:8]]),
-        Section("Open:", [f"- {notable.one_line(one, 200)}" for one in still_open[:8]]),
-        Section("Files being edited:", [f"- {notable.one_line(one, 120)}" for one in facts.files[:8]], at_once=2),
+        *state_of(read, facts, known),
     ]
     room = COMPACTION_TOKENS - FENCE_TOKENS - estimate_tokens(COMPACTED)
     body = within_budget(sections, room).text
     return f"{COMPACTED}\n{fence.fenced(body)}" if body else ""
 
 
-def _failed(read: Reader, facts: SessionFacts) -> list[str]:
-    """The command, and the last line that it printed."""
+def state_of(read: Reader, facts: SessionFacts, known: list[SessionFacts], most: int = 8) -> list[Section]:
+    """What failed last in a session, what was decided, what is open, and which files were edited: at most so many."""
+    still_open = left_open(read, known).get((facts.info.agent_id, facts.info.session_id), [])
+    return [
+        Section("The last command that failed:", _failed(read, facts, most // 5)),
+        Section("Decided:", [f"- {notable.one_line(masked(one.text), 200)}" for one in facts.decided[:most]]),
+        Section("Open:", [f"- {notable.one_line(masked(one), 200)}" for one in still_open[:most]]),
+        Section("Files being edited:", [f"- {notable.one_line(one, 120)}" for one in facts.files[:most]], at_once=2),
+    ]
+
+
+def _failed(read: Reader, facts: SessionFacts, lines: int) -> list[str]:
+    """The command, and the last lines that it printed."""
     if facts.failing is None:
         return []
     turn, result = facts.failing.turn, facts.failing.result
-    texts = outlines.texts(read, facts.document_id, {one.position for one in (turn, result) if one})
+    found = outlines.texts(read, facts.document_id, {one.position for one in (turn, result) if one})
+    texts = {position: masked(text) for position, text in found.items()}
     command = notable.one_line(call_text(texts.get(turn.position, turn.start)).brief, 160)
-    printed = (texts.get(result.position, "") if result else "").strip().splitlines()
-    return [f"- {command}: {notable.one_line(printed[-1], 160)}" if printed else f"- {command}"]
+    printed = (texts.get(result.position, "") if result else "").strip().splitlines()[-lines:]
+    return [f"- {command}: {notable.one_line(' / '.join(printed), 160 * lines)}" if printed else f"- {command}"]

@@ -105,17 +105,13 @@ def _facts_of(read: Reader, info: SessionInfo) -> SessionFacts:
     calls = [step for step in steps if step.kind == "call"]
     edits = [step for step in calls if step.is_edit]
     files = [path for step in reversed(edits) if (path := call_text(step.turn.start).path)]
-    asked = [
-        _unquoted(step.turn.start)
-        for step in steps
-        if step.kind == "question" and not is_hook_text(step.turn.start.lstrip())
-    ]
+    asked = [unquoted(step.turn.start) for step in requests_of(steps)]
     decided: list[Sentence] = []
     left_open: list[Sentence] = []
     finished: list[Sentence] = []
     newer_role = "user"  # what comes after the last turn
     for turn in outlines.said(read, document_id, MOST_TEXTS):
-        text = _unquoted(turn.text)
+        text = unquoted(turn.text)
         if len(text) > LONGEST_TEXT:
             text = f"{text[: LONGEST_TEXT // 2]}\n{text[-LONGEST_TEXT // 2 :]}"
         found = [(decided, notable.decisions(text)), (finished, notable.finished(text))]
@@ -140,7 +136,12 @@ def _facts_of(read: Reader, info: SessionInfo) -> SessionFacts:
     )
 
 
-def _unquoted(text: str) -> str:
+def requests_of(steps: Sequence[Step]) -> list[Step]:
+    """What a person asked for. The texts of our hooks are left out."""
+    return [step for step in steps if step.kind == "question" and not is_hook_text(step.turn.start.lstrip())]
+
+
+def unquoted(text: str) -> str:
     """A prompt without the quotes that `opencode run` puts around it (anomalyco/opencode#43923)."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1] else text
 
