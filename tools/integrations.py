@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from palaver import __version__
-from palaver.setup.clients import BY_NAME
+from palaver.setup.clients import BY_NAME, WAIT
 from palaver.setup.texts import AGENTS_BLOCK, BEGIN, BODY, DESCRIPTION, END
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,6 +49,8 @@ Without `palaver` the hooks do nothing. `make reference` writes this folder from
 
 def hook_command(event: str, client: str) -> str:
     """The shell command of a hook. If palaver is not installed, it does nothing and succeeds."""
+    if event == WAIT:
+        return f"command -v palaver >/dev/null 2>&1 || exit 0; exec palaver hook {event} --client {client}"
     return f"command -v palaver >/dev/null 2>&1 && palaver hook {event} --client {client} || true"
 
 

@@ -334,11 +334,33 @@ def test_hooks_of_an_older_path_are_replaced_and_not_doubled(desk: Desk):
     ok(desk.setup())
     hooks = [hook for group in desk.json(".claude/settings.json")["hooks"]["Stop"] for hook in group["hooks"]]
     assert hooks[0] == mine
-    assert len(hooks) == 2
+    assert [re.findall(" hook ([a-z]+)", hook["command"]) for hook in hooks] == [[], ["stop"], ["wait"]]
     assert "/old/" not in hooks[1]["command"]
 
 
 # Bad cases
+
+
+def test_the_hook_that_waits_is_added_shown_left_out_and_taken_out(desk: Desk):
+    file = desk.put(".claude/settings.json", '{"model": "opus"}')
+
+    def waits() -> list[str]:
+        events = desk.json(".claude/settings.json").get("hooks", {})
+        return [e for e, groups in events.items() for g in groups for h in g["hooks"] if h.get("asyncRewake")]
+
+    def checked() -> bool:
+        found = json.loads(desk.setup("--check", "claude-code", "--json").stdout)["clients"][0]
+        assert found["hooks"] == "5 of 5"
+        return bool(found["wakes"])
+
+    for _ in range(2):
+        ok(desk.setup())
+        assert (waits(), checked()) == (["SessionStart", "Stop"], True)
+        ok(desk.setup("--no-wake"))
+        assert (waits(), checked()) == ([], False)
+    ok(desk.setup())
+    ok(desk.setup("--remove"))
+    assert file.read_text() == '{"model": "opus"}'
 
 
 def test_a_broken_file_is_left_alone_and_the_others_are_done(full: Desk):

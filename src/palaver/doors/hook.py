@@ -2,11 +2,12 @@
 
 It reads the client's JSON on standard input, asks the server, and prints the answer in the client's format. Whatever
 goes wrong, it prints nothing and exits with 0: a hook must never disturb its client. `palaver doctor` shows the last
-problem.
+problem. `palaver hook wait` stays until a message shall wake the idle session, or the client has ended.
 """
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import select
@@ -31,6 +32,14 @@ CONNECT_SECONDS = 0.5
 """Time to reach the server. One that is down must not hold up the client."""
 CONFIRM_SECONDS = 0.1
 """Time to confirm that the text was written. If it is not enough, the next event confirms it."""
+WAIT_SECONDS = 20 * 86_400.0
+"""How long one request of `palaver hook wait` is held. Then there is another one."""
+PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""How long it waits before it tries to reach the server again."""
+SILENT_SECONDS = 60
+"""After this time without a word, the system asks whether the other machine is still there."""
+WAKE = 2
+"""The exit code that wakes Claude Code."""
 SHOWN_FOLDER = "hooks"
 """Has a file for each session with the id of the last text that was written. It also locks the session's hooks."""
 SHOWN_KEPT = 30 * 86_400
@@ -43,13 +52,15 @@ RECORDING_PROBLEM_FILE = "recording-problem.json"
 CONNECTION_FILE = "connection.json"
 
 EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
+WAIT = "wait"
 SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "env")
 
 HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
 
   Answer a hook of a coding agent. 'palaver setup' puts this command into the settings of the client.
 
-  EVENT   session-start, prompt, stop, pre-compact or session-end
+  EVENT   session-start, prompt, stop, pre-compact or session-end; or wait: stay until a message to the agent
+          arrives while its session is idle, write it to standard error and exit with 2, which wakes Claude Code
   CLIENT  claude-code (the default), codex, gemini-cli, cursor or opencode
 
   The JSON of the client is read from standard input. The answer is printed in the format of the client. If
@@ -70,12 +81,14 @@ def main(words: list[str]) -> int:
     client = words[words.index("--client") + 1] if "--client" in words[:-1] else "claude-code"
     if "--home" in words[:-1]:
         os.environ["PALAVER_HOME"] = words[words.index("--home") + 1]
-    event = next((word for word in words if word in EVENTS), "")
+    event = next((word for word in words if word in (*EVENTS, WAIT)), "")
     if client == "claude-code" and os.environ.get("CURSOR_VERSION"):
         return 0  # Cursor also runs the hooks of Claude Code, beside its own
     try:
         if not event:
             raise HookProblem(f"unknown event: {' '.join(words)}")
+        if event == WAIT:
+            return wait(client)
         answer(event, client)
     except Exception as problem:  # whatever it is, the client must go on
         note_problem(event, client, problem)
@@ -86,20 +99,14 @@ def answer(event: str, client: str) -> None:
     usual = START_SECONDS if event == "session-start" else SECONDS
     until = monotonic() + float(os.environ.get("PALAVER_HOOK_SECONDS") or usual)
     given = read_input(until)
-    session = str(given.get("session_id") or given.get("conversation_id") or f"{client}-{os.getppid()}")[:256]
-    roots = given.get("workspace_roots")
-    folder = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd()
+    session, folder = session_of(client, given)
     url, token, is_here = server()
     if event in ("pre-compact", "session-end") and given.get("transcript_path"):
         record(str(given["transcript_path"]), "" if is_here else url, token)
-    told: dict[str, Any] = {"client": client, "session": session, "project": str(folder)[:1000]}
-    if is_here:
-        told["pid"] = client_process()
-    else:
-        told |= {"project": project(str(folder)), "folder": str(folder)[:1000]}
+    told = about(client, session, folder, is_here)
     if event == "session-start" and (failed := read_file(RECORDING_PROBLEM_FILE)):
         told["not_recorded"] = str(failed.get("problem"))[:500]
-    if event == "prompt" and isinstance(given.get("prompt"), str) and (is_here or has_recall(str(folder))):
+    if event == "prompt" and isinstance(given.get("prompt"), str) and (is_here or has_recall(folder)):
         told["prompt"] = given["prompt"][:MOST_PROMPT].replace("\0", "")
     if isinstance(source := given.get("source") or given.get("trigger"), str):
         told["source"] = source[:60]
@@ -119,6 +126,79 @@ def answer(event: str, client: str) -> None:
             ask(url, send, "confirm", {**told, "confirmed": shown.ids}, monotonic() + CONFIRM_SECONDS)
     if event == "session-start":
         remove_old_files(os.path.dirname(shown.path))
+
+
+def session_of(client: str, given: dict[str, Any]) -> tuple[str, str]:
+    """The id of the client's session, and the folder that it works in."""
+    session = str(given.get("session_id") or given.get("conversation_id") or f"{client}-{os.getppid()}")[:256]
+    roots = given.get("workspace_roots")
+    folder = given.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd()
+    return session, str(folder)
+
+
+def about(client: str, session: str, folder: str, is_here: bool) -> dict[str, Any]:
+    """What every request tells."""
+    told: dict[str, Any] = {"client": client, "session": session, "project": folder[:1000]}
+    return told | ({"pid": client_process()} if is_here else {"project": project(folder), "folder": folder[:1000]})
+
+
+# Waiting
+
+
+def wait(client: str) -> int:
+    """Wait until a message shall wake the session, and write it. A session has one waiter, and no client waits for it:
+    it ends with the client."""
+    from time import sleep
+
+    if client == "claude-code" and (os.environ.get("CLAUDE_CODE_ENTRYPOINT") != "cli" or "AI_AGENT" not in os.environ):
+        return 0  # `claude -p`, the SDKs and versions before 2.1.2 go on only after their hooks
+    session, folder = session_of(client, read_input(monotonic() + SECONDS))
+    own = ShownFile(f"{WAIT}-{client_process()}-{client}-{session}", 0.0)
+    try:
+        own.__enter__()
+    except HookProblem:
+        return 0  # the session has its waiter
+    _thread.start_new_thread(end_with_client, (own.path,))
+    pause = PAUSE
+    while True:
+        began = monotonic()
+        url, token, is_here = server()
+        told = about(client, session, folder, is_here) | {"confirmed": []}
+        with suppress(OSError, HookProblem):
+            status, data = sender(url, token)("/api/hooks/wait", json.dumps(told).encode(), began + WAIT_SECONDS)
+            said = parsed(data) if status == 200 else {}
+            if said is not None and status < 500:
+                break
+        pause = PAUSE if monotonic() - began > LONGEST_PAUSE else pause
+        sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+    with suppress(OSError):
+        os.unlink(own.path)
+    if not said.get("text"):
+        return 0
+    with ShownFile(f"{client}-{session}", monotonic() + SECONDS) as shown:
+        if client == "opencode":
+            os.write(1, json.dumps(in_format_of(client, WAIT, str(said["text"]), {})).encode())
+        else:
+            os.write(2, f"{said['text']}\n".encode())
+        shown.put(*shown.ids, str(said.get("delivery") or ""))
+    if os.fork() == 0:  # only a waiter that ended with 2 wakes, so another process confirms
+        os.closerange(0, 3)
+        with suppress(HookProblem):  # the next event confirms it, too
+            ask(url, sender(url, token), "confirm", told | {"confirmed": shown.ids}, monotonic() + START_SECONDS)
+        os._exit(0)
+    return WAKE
+
+
+def end_with_client(path: str) -> None:
+    """End this process when nobody reads its output any more: the client ended, perhaps by kill -9."""
+    outputs = select.poll()
+    outputs.register(1, 0)
+    outputs.register(2, 0)
+    outputs.poll()
+    with suppress(OSError):
+        os.unlink(path)
+    os._exit(0)
 
 
 class ShownFile:
@@ -154,11 +234,11 @@ class ShownFile:
         self.ids = os.pread(self.file, 1000, 0).decode("ascii", "replace").split()
         return self
 
-    def put(self, delivery: str) -> None:
-        self.ids = [delivery] if delivery else []
+    def put(self, *deliveries: str) -> None:
+        self.ids = [delivery for delivery in deliveries if delivery]
         if self.file >= 0:
             os.ftruncate(self.file, 0)
-            os.pwrite(self.file, delivery.encode(), 0)
+            os.pwrite(self.file, " ".join(self.ids).encode(), 0)
 
     def __exit__(self, *_: object) -> None:
         if self.file >= 0:
@@ -295,6 +375,7 @@ def plain_sender(url: str, headers: dict[str, str]) -> Send:
             lines = [f"POST {slash}{prefix}{path} HTTP/1.1", f"Host: {address}", f"Content-Length: {len(body)}"]
             lines += [f"{name}: {value}" for name, value in headers.items()]
             connection.settimeout(remaining(until))
+            notice_loss(connection)
             connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode() + body)
             data = b""
             while len(data) < MOST_ANSWER:
@@ -324,6 +405,7 @@ def secure_sender(url: str, headers: dict[str, str]) -> Send:
         if connection.sock is None:
             connection.connect()
         connection.sock.settimeout(remaining(until))
+        notice_loss(connection.sock)
         try:
             connection.request("POST", parts.path + path, body, headers)
             response = connection.getresponse()
@@ -332,6 +414,14 @@ def secure_sender(url: str, headers: dict[str, str]) -> Send:
             raise OSError(str(problem)) from None
 
     return send
+
+
+def notice_loss(connection: socket.socket) -> None:
+    """Let the system notice that the other machine is gone, also while no request is sent."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    after = getattr(socket, "TCP_KEEPIDLE", None) or getattr(socket, "TCP_KEEPALIVE", None)
+    if after:
+        connection.setsockopt(socket.IPPROTO_TCP, after, SILENT_SECONDS)
 
 
 def remaining(until: float) -> float:

@@ -26,7 +26,7 @@ from palaver import child_process
 from palaver.settings import LOOPBACK
 from palaver.setup import files
 from palaver.setup.changes import FILE_PROBLEMS, explain, format_of, own_hooks
-from palaver.setup.clients import TRUST, ClientProgram, Machine, Options, Server, SettingsEntry, is_own_hook
+from palaver.setup.clients import TRUST, WAIT, ClientProgram, Machine, Options, Server, SettingsEntry, is_own_hook
 from palaver.setup.jsonc import at
 
 HTTP_SECONDS = 5.0
@@ -49,6 +49,9 @@ class State:
     version: str = ""
     tools: int = 0
     hooks: str = ""
+    wakes: bool = False
+    """A message to its idle agent begins a turn."""
+
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -116,7 +119,8 @@ def check(client: ClientProgram, machine: Machine, server: Server, version: str)
                     _check_hooks(state, values, [entry for entry in edit.entries if entry.kind == "hook"])
             elif edit.what == "hooks":
                 state.hooks = "none" if content is None else "in a plugin"
-                if content not in (None, (edit.text or "").encode()):
+                state.wakes = b"WAKES = true" in (content or b"")
+                if content and content.replace(b"WAKES = false", b"WAKES = true") != (edit.text or "").encode():
                     state.problems.append(f"{edit.path} is not as expected. Run: palaver setup {client.name}")
         except FILE_PROBLEMS as problem:
             state.problems.append(explain(problem, edit.path))
@@ -128,6 +132,7 @@ def check(client: ClientProgram, machine: Machine, server: Server, version: str)
                 "palaver is there twice: in the settings and as a plugin. Run: palaver setup --remove " + client.name
             )
         state.status, state.hooks = "set up", "from the plugin or extension"
+        state.wakes = bool(client.wakes)
     return state
 
 
@@ -158,7 +163,9 @@ def _check_hooks(state: State, values: Any, expected: list[SettingsEntry]) -> No
     present, differ, repeat = 0, [], f"Run: palaver setup {state.client.name}"
     for entry in expected:
         event = entry.path[-1]
-        commands = [command for _, command in own_hooks(at(values, entry.path))]
+        found = [command for _, command in own_hooks(at(values, entry.path))]
+        commands = [command for command in found if f" hook {WAIT} " not in command]
+        state.wakes |= commands != found
         present += bool(commands)
         if len(commands) > 1:
             state.problems.append(f"The hook {event} runs palaver {len(commands)} times. {repeat}")

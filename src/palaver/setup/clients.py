@@ -24,8 +24,23 @@ NAME = "palaver"
 EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
 """The events of `palaver hook`."""
 
+WAIT = "wait"
+"""`palaver hook wait` waits for a message to an idle session."""
+
 HOOK_SECONDS = 30
 """A client gives up on a hook after this time. On a busy machine it takes seconds to start one."""
+
+WAIT_SECONDS = 20 * 86_400
+"""A client ends `palaver hook wait` after this time, and the next stop starts another one. Claude Code can count to 24
+days."""
+
+WAKES = {
+    "timeout": WAIT_SECONDS,
+    "asyncRewake": True,
+    "rewakeMessage": "palaver has a message for you:",
+    "rewakeSummary": "palaver: a message arrived",
+}
+"""How Claude Code runs the hook that waits: beside its work. If it exits with 2, its standard error begins a turn."""
 
 DAYS_KEPT = "cleanupPeriodDays"
 """The setting of Claude Code that says after how many days it deletes a session."""
@@ -155,6 +170,9 @@ class Options:
     keep_history: bool = False
     """Claude Code keeps its sessions for ten years."""
 
+    wakes: bool = True
+    """A message to an idle agent begins a turn."""
+
 
 @dataclass(frozen=True)
 class ClientProgram:
@@ -187,6 +205,9 @@ class ClientProgram:
 
     hook_unit: int = 1
     """How many units a second has in the timeout of a hook."""
+
+    wakes: Literal["", "hook", "plugin"] = ""
+    """How a message wakes an idle session: a hook that waits, or our plugin. "": it arrives with the next event."""
 
     longest_end: int = HOOK_SECONDS
     """The longest timeout in seconds of a hook for the end of a session."""
@@ -225,10 +246,12 @@ class ClientProgram:
         folder = folders[0]
         if options.with_hooks and self.events:
             version = () if self.has_groups else (SettingsEntry("default", ("version",), 1),)
-            hooks = self.hooks(lambda event: hook_command(server.command, event, self.name, server.arguments[1:]))
+            hooks = self.hooks(
+                lambda event: hook_command(server.command, event, self.name, server.arguments[1:]), options.wakes
+            )
             made.append(FileEdit(folder / self.hooks_file, "hooks", (*version, *hooks)))
         elif options.with_hooks and self.hooks_file:
-            made.append(FileEdit(folder / self.hooks_file, "hooks", text=_opencode_plugin(server)))
+            made.append(FileEdit(folder / self.hooks_file, "hooks", text=_opencode_plugin(server, options.wakes)))
             npm = folder / ".npmrc"
             if not npm.exists() or MARK.encode() in npm.read_bytes():
                 made.append(FileEdit(npm, "npm settings", text=NO_RETRIES))
@@ -255,19 +278,23 @@ class ClientProgram:
         entry = {**self.stdio, "command": server.command, "args": list(server.arguments)}
         return entry | ({"env": environment} if environment else {})
 
-    def hooks(self, command: Callable[[str], str]) -> Iterator[SettingsEntry]:
+    def hooks(self, command: Callable[[str], str], wakes: bool = True) -> Iterator[SettingsEntry]:
         """Its hooks, with a shell command for each event."""
         for event, theirs in zip(EVENTS, self.events, strict=True):
             seconds = self.longest_end if event == "session-end" else HOOK_SECONDS
             hook: dict[str, Any] = {"command": command(event), "timeout": seconds * self.hook_unit}
             if self.has_groups:
                 hook = {"hooks": [{"type": "command", **hook}]}
+            if wakes and self.wakes == "hook" and event in ("session-start", "stop"):
+                hook["hooks"].append({"type": "command", "command": command(WAIT), **WAKES})
             yield SettingsEntry("hook", ("hooks", theirs), hook)
 
 
 def hook_command(command: str, event: str, client: str, options: Sequence[str] = ()) -> str:
     """The shell command of a hook. If palaver was removed, it does nothing and succeeds."""
     program = shlex.quote(command)
+    if event == WAIT:  # its exit code wakes
+        return f"[ ! -x {program} ] || exec {program} hook {shlex.join([event, '--client', client, *options])}"
     return f"[ -x {program} ] && {program} hook {shlex.join([event, '--client', client, *options])} || true"
 
 
@@ -277,10 +304,11 @@ def is_own_hook(hook: Any) -> bool:
     return isinstance(command, str) and bool(_HOOK.search(command))
 
 
-def _opencode_plugin(server: Server) -> str:
+def _opencode_plugin(server: Server, wakes: bool) -> str:
     """opencode has no hooks in its settings, but plugins. This one runs `palaver hook` of this installation."""
     text = (files("palaver.setup") / "opencode_plugin.js").read_text("utf-8")
     text = text.replace('COMMAND = "palaver"', f"COMMAND = {json.dumps(server.command, ensure_ascii=False)}")
+    text = text if wakes else text.replace("WAKES = true", "WAKES = false")
     return text.replace("OPTIONS = []", f"OPTIONS = {json.dumps(server.arguments[1:], ensure_ascii=False)}")
 
 
@@ -326,6 +354,7 @@ CLIENTS: tuple[ClientProgram, ...] = (
         programs=("claude",),
         hooks_file="settings.json",
         events=_EVENTS_OF_CLAUDE,
+        wakes="hook",
         has_package=_has_claude_plugin,
     ),
     ClientProgram(

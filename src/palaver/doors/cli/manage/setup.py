@@ -53,6 +53,7 @@ class Flags:
     token: str | None
     stdio: bool
     no_hooks: bool
+    no_wake: bool
     no_skill: bool
     keep_history: bool
     no_import: bool
@@ -95,6 +96,7 @@ class _Clients(click.ParamType[str]):
 @click.option("--token", metavar="TOKEN", help="Token for the server. [default: PALAVER_TOKEN]")
 @click.option("--stdio", is_flag=True, help="Let clients start 'palaver mcp' instead of connecting to a server.")
 @click.option("--no-hooks", is_flag=True, help="Do not add hooks.")
+@click.option("--no-wake", is_flag=True, help="Do not let messages wake idle agents.")
 @click.option("--no-skill", is_flag=True, help="Do not add the skill.")
 @click.option("--keep-history", is_flag=True, help="Let Claude Code keep its sessions for ten years.")
 @click.option("--no-import", is_flag=True, help="Do not record the sessions that are on this machine already.")
@@ -208,7 +210,7 @@ def _change(target: options.Target, chosen: list[ClientProgram], machine: Machin
         output.say(history)
         keep_history = click.confirm("Let it keep them for ten years?", default=True)
     with nullcontext() if asked.dry_run else files.lock(home):
-        parts = Options(not asked.no_hooks, not asked.no_skill, keep_history)
+        parts = Options(not asked.no_hooks, not asked.no_skill, keep_history, not asked.no_wake)
         wanted = SetupTask(machine, place.server, files.Record(home), parts, asked.remove)
         plans = [changes.plan(client, wanted) for client in chosen or CLIENTS]
         plans = [plan for plan in plans if chosen or plan.is_installed or plan.changes or plan.kept]
@@ -394,7 +396,9 @@ def says_of(state: State) -> str:
         says += f", {state.server}"
     if state.tools:
         says += f", palaver {state.version}, {state.tools} tools"
-    return says + (f", hooks: {state.hooks}" if state.hooks else "")
+    if state.hooks:
+        says += f", hooks: {state.hooks}, a message wakes it: {'yes' if state.wakes else 'no'}"
+    return says
 
 
 def client_states(settings: Settings) -> list[State]:

@@ -1,0 +1,237 @@
+"""`palaver hook wait`: it wakes an idle session, costs little, and ends with its client."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import Any
+
+import pytest
+from tests.helpers import PATIENCE, environment, free_port, word
+
+WOKEN = {"agent": "claude-code-work", "text": "[plans #3] ann: the parser\ndrops «the» last line", "delivery": "d1"}
+OVER = {"agent": None, "text": "", "delivery": None}
+Json = dict[str, Any]
+
+
+class StandIn:
+    """A server that holds requests to wait until the test answers them. Its answer to the others says nothing."""
+
+    def __init__(self, port: int) -> None:
+        self.asked: Queue[tuple[str, Json]] = Queue()
+        """The requests, and the connections that were closed by the other side."""
+        self.answers: Queue[Json | int | None] = Queue()
+        """What waiting requests are answered: JSON, a status, or None for a lost connection."""
+        self.port = port
+
+    def start(self) -> None:
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                event = self.path.rpartition("/")[2]
+                outer.asked.put((event, body))
+                if event == "wait":
+                    Thread(target=self.watch, daemon=True).start()
+                answer = outer.answers.get() if event == "wait" else OVER
+                if answer is not None:
+                    self.send_response(answer if isinstance(answer, int) else 200)
+                    self.end_headers()
+                    self.wfile.write(json.dumps(answer).encode())
+
+            def watch(self) -> None:
+                with suppress(OSError):
+                    if not self.connection.recv(1, socket.MSG_PEEK):
+                        outer.asked.put(("closed", {}))
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Say nothing."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self.http.daemon_threads = True
+        Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
+    def next(self, event: str) -> Json:
+        """The next request, which must be of this event."""
+        found, body = self.asked.get(timeout=PATIENCE)
+        assert found == event
+        return body
+
+
+@pytest.fixture
+def server() -> Iterator[StandIn]:
+    made = StandIn(free_port())
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def env(server: StandIn, tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "server.json").write_text(json.dumps({"port": server.port}))
+    claude = {"CLAUDE_CODE_ENTRYPOINT": "cli", "AI_AGENT": "claude-code_2-1-327_harness"}
+    return environment(tmp_path, **claude)
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "palaver", "hook", *words]
+
+
+class Waiter:
+    def __init__(self, env: dict[str, str], session: str = "", client: str = "claude-code") -> None:
+        self.session = session or word("session-")
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command("wait", "--client", client), env=env, stdin=pipe, stdout=pipe, stderr=pipe
+        )
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps({"session_id": self.session, "cwd": "/"}).encode())
+        self.process.stdin.close()
+        self.process.stdin = None
+
+    def end(self) -> tuple[int, str, str]:
+        """Its exit code, and what it wrote."""
+        said, warned = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, said.decode(), warned.decode()
+
+
+def test_a_message_wakes_claude_code_and_is_confirmed_once_it_is_written(server: StandIn, env: dict[str, str]):
+    waiter = Waiter(env)
+    asked = server.next("wait")
+    assert asked["session"] == waiter.session
+    assert asked["confirmed"] == [], "it can confirm"
+    server.answers.put(WOKEN)
+    assert waiter.end() == (2, "", "[plans #3] ann: the parser\ndrops «the» last line\n")
+    while (found := server.asked.get(timeout=PATIENCE))[0] == "closed":
+        pass
+    assert (found[0], found[1]["session"], found[1]["confirmed"]) == ("confirm", waiter.session, ["d1"])
+
+
+def test_a_wake_whose_confirmation_is_lost_is_confirmed_by_the_next_event(server: StandIn, env: dict[str, str]):
+    waiter = Waiter(env)
+    server.next("wait")
+    server.stop()
+    server.answers.put(WOKEN)
+    assert waiter.end()[0] == 2
+    again = StandIn(server.port)
+    again.start()
+    told = json.dumps({"session_id": waiter.session, "cwd": "/"}).encode()
+    subprocess.run(command("stop"), input=told, env=env, check=True, timeout=PATIENCE)
+    assert again.next("stop")["confirmed"] == ["d1"]
+    again.stop()
+    server.start()
+
+
+def test_opencode_gets_the_message_as_json(server: StandIn, env: dict[str, str]):
+    waiter = Waiter(env, client="opencode")
+    server.next("wait")
+    server.answers.put(WOKEN)
+    _, said, warned = waiter.end()
+    assert (json.loads(said), warned) == ({"text": WOKEN["text"]}, "")
+
+
+def test_the_end_of_the_session_ends_it_quietly(server: StandIn, env: dict[str, str]):
+    waiter = Waiter(env)
+    server.next("wait")
+    server.answers.put(OVER)
+    assert waiter.end() == (0, "", "")
+    assert list((Path(env["PALAVER_HOME"]) / "hooks").iterdir()) == []
+
+
+@pytest.mark.parametrize("lost", [None, 503], ids=["connection", "status"])
+def test_it_waits_again_when_the_server_is_back(server: StandIn, env: dict[str, str], lost: int | None):
+    waiter = Waiter(env)
+    server.next("wait")
+    server.answers.put(lost)
+    while server.asked.get(timeout=PATIENCE)[0] == "closed":
+        pass
+    server.answers.put(WOKEN)
+    assert waiter.end()[0] == 2
+
+
+def test_it_finds_a_server_that_comes_back_on_another_port(server: StandIn, env: dict[str, str]):
+    other = StandIn(free_port())
+    other.start()
+    waiter = Waiter(env)
+    server.next("wait")
+    (Path(env["PALAVER_HOME"]) / "server.json").write_text(json.dumps({"port": other.port}))
+    server.answers.put(None)
+    assert other.next("wait")["session"] == waiter.session
+    other.answers.put(OVER)
+    assert waiter.end()[0] == 0
+    other.stop()
+
+
+def test_an_older_server_ends_it_quietly(server: StandIn, env: dict[str, str]):
+    waiter = Waiter(env)
+    server.next("wait")
+    server.answers.put(404)
+    assert waiter.end() == (0, "", "")
+
+
+def test_a_session_has_one_waiter(server: StandIn, env: dict[str, str]):
+    first = Waiter(env)
+    server.next("wait")
+    assert Waiter(env, first.session).end() == (0, "", "")
+    assert server.asked.empty()
+    other = Waiter(env)
+    assert server.next("wait")["session"] == other.session
+    first.process.kill()
+    first.end()
+    server.next("closed")
+    again = Waiter(env, first.session)
+    assert server.next("wait")["session"] == first.session, "a killed waiter leaves its place"
+    for waiter in (other, again):
+        server.answers.put(OVER)
+        server.answers.put(OVER)
+        waiter.process.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_its_client(server: StandIn, env: dict[str, str], ending: signal.Signals):
+    client = (
+        "import subprocess, sys\n"
+        "pipe = subprocess.PIPE\n"
+        "waiter = subprocess.Popen(sys.argv[1:], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)\n"
+        'waiter.stdin.write(b"{}")\n'
+        "waiter.stdin.close()\n"
+        "waiter.wait()\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", client, *command("wait")], env=env)
+    server.next("wait")
+    process.send_signal(ending)
+    process.wait()
+    server.next("closed")
+
+
+@pytest.mark.parametrize("variable", ["CLAUDE_CODE_ENTRYPOINT", "AI_AGENT"])
+def test_it_holds_up_no_client_that_waits_for_its_hooks(server: StandIn, env: dict[str, str], variable: str):
+    env.pop(variable)
+    assert Waiter(env).end() == (0, "", "")
+    assert server.asked.empty()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="needs /proc")
+def test_it_is_small(server: StandIn, env: dict[str, str]):
+    waiter = Waiter(env)
+    server.next("wait")
+    lines = Path(f"/proc/{waiter.process.pid}/smaps_rollup").read_text().splitlines()
+    private = sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+    assert private <= 12 * 1024, "kilobytes"
+    server.answers.put(OVER)
+    waiter.end()
