@@ -1301,7 +1301,7 @@ def test_without_a_rate_limit_posts_are_never_refused(thread: Thread):
 def test_the_bus_can_be_read_as_resources(api: httpx.Client, mcp: Mcp, thread: Thread):
     thread.post("hello", role="assistant")
     uris = [r["uri"] for r in mcp.ask("resources/list")["resources"] if r["uri"].startswith("chat://")]
-    assert uris == ["chat://bus/config", "chat://agents/active", "chat://threads/active"]
+    assert uris == ["chat://bus/config", "chat://agents/active", "chat://threads/active", "chat://inbox"]
     templates = [r["uriTemplate"] for r in mcp.ask("resources/templates/list")["resourceTemplates"]]
     templates = [template for template in templates if template.startswith("chat://")]
     assert templates == [f"chat://threads/{{id}}/{what}" for what in ("transcript", "summary", "state")]
@@ -1324,6 +1324,19 @@ def test_the_bus_can_be_read_as_resources(api: httpx.Client, mcp: Mcp, thread: T
     }
 
 
+def test_the_inbox_is_a_resource(api: httpx.Client, mcp: Mcp, thread: Thread):
+    agent = mcp.call("bus_connect", thread_name=thread.topic)["agent"]
+    thread.post(f"@{agent['slug']} the parser drops the last line")
+    thread.post("@nobody-else something else")
+    question = mcp.call("ask_human", text="May I deploy?", wait_s=0)["question_id"]
+    inbox = json.loads(inside(mcp.read("chat://inbox")))
+    assert [one["text"] for one in inbox["messages"]] == [f"@{agent['slug']} the parser drops the last line"]
+    assert [one["question_id"] for one in inbox["questions"]] == [question]
+    other = Mcp(api)
+    other.call("bus_connect", thread_name=thread.topic)
+    assert json.loads(inside(other.read("chat://inbox"))) == {"messages": [], "questions": []}
+
+
 @pytest.mark.parametrize(
     "uri", ["chat://threads/no-such/transcript", "chat://nothing", "file:///etc/passwd", "chat://threads/a/b/c"]
 )
@@ -1335,7 +1348,8 @@ def test_an_unknown_resource_is_an_error_that_names_it(mcp: Mcp, uri: str):
 
 def test_prompts_are_filled_in(mcp: Mcp):
     names = [p["name"] for p in mcp.ask("prompts/list")["prompts"]]
-    assert names[:2] == ["summarize_thread", "handoff_to_agent"]  # what follows is in the library
+    built_in = ["summarize_thread", "handoff_to_agent", "catchup", "recall", "handoff", "standup"]
+    assert names[:6] == built_in  # what follows is in the library
     given = {"topic": "§transcript§ {topic}", "transcript": "ann: hello"}
     (message,) = mcp.ask("prompts/get", name="summarize_thread", arguments=given)["messages"]
     assert inside(message["content"]["text"]) == "Topic: §transcript§ {topic}\n\nann: hello"

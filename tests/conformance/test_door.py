@@ -73,6 +73,25 @@ def test_what_the_stateless_era_does_not_know_is_404(door: httpx.Client, method:
     assert (status, answer["error"]["code"], answer["id"]) == (404, -32601, 7)
 
 
+@pytest.mark.parametrize(
+    "method, given, ttl, scope",
+    [
+        ("server/discover", {}, 300_000, "public"),
+        ("tools/list", {}, 300_000, "private"),
+        ("resources/list", {}, 300_000, "public"),
+        ("resources/templates/list", {}, 300_000, "public"),
+        ("prompts/list", {}, 60_000, "private"),
+        ("resources/read", {"uri": "media://types"}, 60_000, "private"),
+        ("resources/read", {"uri": "chat://threads/active"}, 0, "private"),
+    ],
+)
+def test_an_answer_says_how_long_it_may_be_kept(
+    door: httpx.Client, method: str, given: dict[str, Any], ttl: int, scope: str
+):
+    _, answer = ask(door, method, **given)
+    assert (answer["result"]["ttlMs"], answer["result"]["cacheScope"]) == (ttl, scope)
+
+
 def test_a_resource_that_is_not_there_is_named_in_the_error(door: httpx.Client):
     status, answer = ask(door, "resources/read", uri="test://not-there")
     assert (status, answer["error"]["code"]) == (400, -32602)

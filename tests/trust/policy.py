@@ -267,6 +267,7 @@ RESOURCES = {
     "chat://bus/config",
     "chat://agents/active",
     "chat://threads/active",
+    "chat://inbox",
     "media://types",
     "chat://threads/{id}/transcript",
     "chat://threads/{id}/summary",

@@ -7,8 +7,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import mcp_types as types
-from mcp.server import Server
+from mcp.server import CacheHint, Server
 from mcp.shared.exceptions import MCPError
+from mcp_types.methods import CacheableMethod
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -41,6 +42,17 @@ FOLDER_HEADER = "palaver-folder"
 """The folder that the client works in. Setup lets Codex send it, as Codex has no roots."""
 RESEARCH_CLIENT = "openai-mcp"
 """Beginning of the client name of ChatGPT connectors, which need the tools search and fetch."""
+SAME_FOR_ALL = CacheHint(300_000, "public")
+CACHED: dict[CacheableMethod, CacheHint] = {
+    "server/discover": SAME_FOR_ALL,
+    "resources/list": SAME_FOR_ALL,
+    "resources/templates/list": SAME_FOR_ALL,
+    "tools/list": CacheHint(300_000),  # it depends on the address and on the client
+    "prompts/list": CacheHint(60_000),
+}
+"""How many milliseconds clients may keep an answer, and whether they may give it to other users."""
+ITEM_TTL = 60_000
+"""How long clients may keep an item of the library. What is read of the bus is old at once."""
 INSTRUCTIONS = (
     "palaver is a message bus and a memory shared by agents and people. Call catch_up when you start to see what is "
     "new for you, bus_connect with a thread name to join a conversation, msg_wait to wait for the next message, "
@@ -62,6 +74,7 @@ class McpRequests:
             title="palaver",
             instructions=INSTRUCTIONS,
             get_tool_input_schema=tools.input_schema_of,
+            cache_hints=CACHED,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
@@ -164,7 +177,8 @@ class McpRequests:
             raise MCPError(types.INVALID_PARAMS, problem.message, {"uri": uri}) from None
         except PalaverError as problem:
             raise MCPError(types.INTERNAL_ERROR, problem.message) from None
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)])
+        content = types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)
+        return types.ReadResourceResult(contents=[content], ttl_ms=0 if uri.startswith("chat://") else ITEM_TTL)
 
     async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         requester, cursor = await self._requester_of(ctx), (params.cursor if params else None) or "0"

@@ -80,6 +80,40 @@ PROMPTS = (
         "@§to_agent§, §from_agent§ hands this task over to you.\n\nTask: §task_description§\n\nContext:\n¶§context§¶"
         "\n\nConfirm that you take the task, ask if anything is unclear, then start.",
     ),
+    BuiltInPrompt(
+        "catchup",
+        "See what is new.",
+        (),
+        "Call palaver's tool catch_up for this project. Report, in this order: messages to you, open questions, "
+        "decisions, other news. Be short. Post nothing unless you are asked to.",
+    ),
+    BuiltInPrompt(
+        "recall",
+        "Answer a question from memory.",
+        (Argument("question", "What you want to know."),),
+        "Search palaver's memory with the tool knowledge_search for the question below. Open the best results with "
+        "knowledge_get. Answer from them, with the place of each fact. If nothing fits, say so.\n\n§question§",
+    ),
+    BuiltInPrompt(
+        "handoff",
+        "Hand the work of this session over to another agent.",
+        (
+            Argument("to", "Agent or program that takes over, such as codex.", required=False),
+            Argument("note", "What it must know.", required=False),
+        ),
+        "Hand the work of this session over with palaver's tool handoff, or the command `palaver handoff`.\n\nTo: §to§"
+        "\nNote: §note§\n\nWithout a receiver, call it without `to`, tell me who could take the work, and ask me. Add "
+        "to the note the next step, and what you did since your last answer: that is not recorded yet. Tell me whether "
+        "the receiver accepted. If so, stop working on it.",
+    ),
+    BuiltInPrompt(
+        "standup",
+        "Report what was done in this project, what is next, and what is stuck.",
+        (Argument("since", "A date. Default: the last working day.", required=False),),
+        "Call palaver's tool catch_up for this project, with `since` (§since§; if that is none, the beginning of the "
+        "last working day). Report in three short parts, with names: done, next, stuck or waiting for somebody. Post "
+        "nothing unless you are asked to.",
+    ),
 )
 
 

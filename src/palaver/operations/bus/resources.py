@@ -12,7 +12,10 @@ from palaver.errors import NotFound
 from palaver.model import visibility
 from palaver.model.events import encode
 from palaver.model.people import Caller
+from palaver.operations import identity
 from palaver.operations.bus.connect import config
+from palaver.operations.bus.questions import ListQuestions, list_questions
+from palaver.operations.catchup.catch_up import ListMentions, list_mentions
 from palaver.operations.library.media import media_types
 from palaver.search.open import RetrievalOptions, open_document
 from palaver.search.sources import SOURCES, parse_uri
@@ -33,10 +36,13 @@ class Resource:
 
 _TYPES = Resource("media://types", "Media types", "Media types in use, and suggested ones.", JSON)
 
+INBOX = Resource("chat://inbox", "Inbox", "Messages to you, and questions that wait for a person.", TEXT)
+
 FIXED = (
     Resource("chat://bus/config", "Bus configuration", "Language, address and conventions of this bus.", JSON),
     Resource("chat://agents/active", "Agents", "All registered agents and their online status.", JSON),
     Resource("chat://threads/active", "Threads", "All threads that are not archived.", JSON),
+    INBOX,
     _TYPES,
 )
 BY_ID = (
@@ -53,6 +59,11 @@ def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
     """The resource's type and text."""
     if uri in _READERS:
         return JSON, _pretty(_READERS[uri](read))
+    if uri == INBOX.uri:
+        caller = identity.resolve(read, caller, identity.Credentials())
+        meant = list_mentions.work(read, caller, ListMentions())
+        asked = list_questions.work(read, caller, ListQuestions()).questions
+        return TEXT, fenced(_pretty({"messages": meant, "questions": asked}))
     found = _THREAD.fullmatch(uri)
     if found is None:
         return TEXT, _search_result(read, caller, uri)
