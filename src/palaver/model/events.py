@@ -24,6 +24,8 @@ EventType = Literal[
     "thread.deleted",
     "agent.online",
     "agent.offline",
+    "agent.session",
+    "msg.receipt",
     "question.new",
     "question.answered",
     "question.expired",
@@ -118,6 +120,17 @@ def agent_online(agent: Agent) -> Event:
 
 def agent_offline(agent: Agent) -> Event:
     return replace(agent_online(agent), type="agent.offline")
+
+
+def agent_session(agent: Agent) -> Event:
+    """A session of the agent that waits for messages is idle now, waits in another call, or has ended."""
+    return replace(agent_online(agent), type="agent.session")
+
+
+def message_receipts(message: Message, receipts: list[dict[str, str]]) -> Event:
+    """How far a message got to some of its receivers."""
+    payload = _payload(message, "message_id", "thread_id", receipts=receipts)
+    return Event("msg.receipt", message.thread_id, payload, message.id)
 
 
 def question_changed(type: EventType, question: InboxQuestion, metadata: dict[str, Any]) -> Event:

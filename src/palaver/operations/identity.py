@@ -295,7 +295,7 @@ def _agent_of_session(read: Reader, owner: str, program: str, session_id: str) -
     the agent of its main session."""
     session_id = session_id.partition(SUBAGENT)[0] or session_id
     hook = agents.hook_connection(read, session_id)
-    reported = agents.find(read, hook[1]) if hook else None
+    reported = agents.find(read, hook.agent_id) if hook else None
     if reported and (reported.owner, reported.client) == (owner, program):
         return reported
     family = {agent.id: agent for agent in agents.of_client(read, owner, program)}

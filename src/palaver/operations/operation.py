@@ -81,6 +81,7 @@ class Route:
     `also` has other names of fields: {"q": "query"}. `must_have` has the error (400) for a missing or blank parameter.
     `from_headers` maps headers to fields. `from_query` are fields that may be in the URL although there is a body.
     `invalid` is the status for an invalid field. `complaint` are the JSON fields that hold the text of an error.
+    `ends_with_client`: the work is given up when the client goes away.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
@@ -95,6 +96,7 @@ class Route:
     must_have: Mapping[str, str] = field(default_factory=dict)
     invalid: int = 422
     complaint: tuple[str, ...] = ("detail",)
+    ends_with_client: bool = False
 
 
 @dataclass(frozen=True)

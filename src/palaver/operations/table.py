@@ -15,7 +15,7 @@ from palaver.operations.bus import (
     threads,
     waiting,
 )
-from palaver.operations.catchup import catch_up, handoff, hooks, open_points
+from palaver.operations.catchup import catch_up, handoff, hooks, open_points, wake
 from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
@@ -42,6 +42,7 @@ OPERATIONS: tuple[Operation, ...] = (
     open_points.close_point,
     handoff.hand_off,
     hooks.report_hook,
+    wake.wait_for_wake,
     connect.get_config,
     connect.get_status,
     overview.get_overview,

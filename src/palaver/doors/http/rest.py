@@ -94,7 +94,8 @@ class _Endpoint:
     def __init__(self, operation: Operation, face: Route, max_body: int) -> None:
         self._operation, self._face, self._max_body = operation, face, max_body
         self._seconds = None if operation.kind == "wait" else HANDLER_SECONDS
-        self._ends_with_client = operation.is_read_only and operation.kind in ("search", "wait")
+        is_reading = operation.is_read_only and operation.kind in ("search", "wait")
+        self._ends_with_client = is_reading or face.ends_with_client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, requester = Request(scope, receive), cast(Requester, scope["palaver.requester"])

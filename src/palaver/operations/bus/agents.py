@@ -291,8 +291,7 @@ async def remove_agent(workspace: Workspace, caller: Caller, request: RemoveAgen
 
     def remove(change: Change) -> None:
         agents.remove(change, agent)
-        if agent.is_online:
-            change.tell(agent_offline(agent))
+        change.tell(agent_offline(agent))
 
     await workspace.change(remove)
     return AgentRemoved(True, agent.id, agent.name, len(found))

@@ -14,7 +14,7 @@ from pydantic import Field
 from palaver.errors import Refused, SeqMismatch
 from palaver.model import visibility
 from palaver.model.answers import answer_of
-from palaver.model.events import agent_online, message_deleted, message_edited, message_new
+from palaver.model.events import agent_online, message_deleted, message_edited, message_new, message_receipts
 from palaver.model.ids import new_id
 from palaver.model.messages import Edit, Message, Priority, Reaction, Role, Thread
 from palaver.model.people import Agent, Caller
@@ -217,6 +217,9 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Posted
     )
     receivers = messages.add(change, thread, message, key)
     change.tell(message_new(message))
+    if receivers.agents:
+        stored = [{"agent_id": one.id, "name": one.shown_name, "state": "stored"} for one in receivers.agents.values()]
+        change.tell(message_receipts(message, stored))
     if author.agent:
         read_marks.join(change, author.agent.id, thread.document_id, message.seq)
         mark_active(change, author.agent, "msg_post")

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from palaver.model import visibility
-from palaver.model.events import agent_online
+from palaver.model.events import agent_online, agent_session
 from palaver.model.people import Agent, Caller, Client, Session, program_of, title_of
 from palaver.model.project_file import read_project_file
 from palaver.model.requests import Id, Ids, Line, NotBlank, Project, Request, Text, clamp
@@ -24,9 +24,10 @@ from palaver.operations.catchup.recall import evidence
 from palaver.operations.identity import agent_for
 from palaver.operations.operation import Route, operation
 from palaver.store.bus import agents, deliveries, read_marks
+from palaver.store.bus.agents import HookConnection
 from palaver.store.bus.deliveries import HookContext, HookSession
 from palaver.store.bus.read_marks import Mention, reader_of
-from palaver.store.engines.database import Change, Reader
+from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
 from palaver.text import notable
 from palaver.text.hook_text import GO_ON, NEW_FOR_YOU
@@ -49,9 +50,7 @@ READ_MORE = "Read a thread with msg_list, answer with msg_post, search with know
 HOOK_CONTEXT, HOOK_CONTEXT_END = "<hook_context>", "</hook_context>"
 
 
-class HookEvent(Request):
-    event: Event
-    """The event of the client, or confirm: the text of an earlier answer was written."""
+class HookReport(Request):
     client: Annotated[Line, Field(max_length=60), NotBlank]
     """Short name of the client program, e.g. claude-code."""
     session: Id
@@ -62,14 +61,19 @@ class HookEvent(Request):
     """Folder that the client works in, if `project` is not a folder."""
     pid: Annotated[int, clamp(0, 2**31)] | None = None
     """Process id of the client, if it runs on the same machine."""
+    confirmed: Ids | None = None
+    """The deliveries of earlier answers whose text was written for the model. Clients that confirm always send it."""
+
+
+class HookEvent(HookReport):
+    event: Event
+    """The event of the client, or confirm: the text of an earlier answer was written."""
     prompt: Text | None = None
     """What the user typed."""
     source: Annotated[Line, Field(max_length=60)] | None = None
     """Why a session starts (startup, resume, clear or compact) or is compacted (auto or manual)."""
     not_recorded: Annotated[Line, Field(max_length=500)] | None = None
     """Why the last session of the client could not be recorded."""
-    confirmed: Ids | None = None
-    """The deliveries of earlier answers whose text was written for the model. Clients that confirm always send it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +90,24 @@ class HookAnswer:
 async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) -> HookAnswer:
     """Report an event of a coding agent. Returns the text that the agent should read."""
     await workspace.store_read_marks()
-    project = request.project
-    client = Client(program_of(request.client), title_of(request.client, None), project or "")
-    caller = replace(caller, kind="agent", client=client, session=Session())
+    project, caller = request.project, caller_of(caller, request)
     if request.event in ("session-end", "confirm"):
 
         def end(change: Change) -> None:
             deliveries.confirm(change, request.session, request.confirmed or ())
-            if request.event == "session-end":
-                agents.end_hook_connection(change, request.session)
+            known = agents.end_hook_connection(change, request.session) if request.event == "session-end" else None
+            if known and known.waiter:
+                change.tell(agent_session(agents.must_exist(change, known.agent_id)))
 
         await workspace.change(end)
         return HookAnswer(None, "")
 
-    keeps_context = client.program != "gemini-cli"  # it forgets what its hooks said when a session is resumed
+    is_start = request.event == "session-start" and request.source != "compact"
+    keeps_context = caller.client.program != "gemini-cli"  # it forgets what its hooks said when a session is resumed
 
-    def arrive(change: Change) -> tuple[Agent, HookContext]:
+    def arrive(change: Change) -> tuple[Agent, HookContext, str, str | None]:
         deliveries.confirm(change, request.session, request.confirmed or ())
-        agent = _agent_of_session(change, caller, request)
+        agent, known = agent_of_session(change, caller, request, request.event)
         session = HookSession(request.session, reader_of(caller, agent))
         # With "auto", Gemini CLI reports each turn, and the others report a start after the compaction.
         is_compacted = request.source == "compact" or (request.event == "pre-compact" and request.source != "auto")
@@ -113,19 +117,25 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
             deliveries.end_context(change, session)
         elif request.event == "session-start" and not (request.source == "resume" and keeps_context):
             deliveries.forget(change, session)
-        context = deliveries.context_of(change, session, confirms=request.confirmed is not None)
-        return agent, replace(context, was_compacted=is_compacted or context.was_compacted)
+        begins_turn = request.event == "prompt" and known.state != "woken"
+        turn = known.turn + (begins_turn or request.event == "session-start")
+        context = deliveries.context_of(change, session, turn, confirms=request.confirmed is not None)
+        context = replace(context, was_compacted=is_compacted or context.was_compacted)
+        text, delivery = "", None
+        if request.event == "stop" or (request.event == "prompt" and context.is_briefed):
+            text, delivery = _new_messages(change, caller, context, request.event, known.announced)
+        if request.event == "prompt" or is_start:
+            agents.set_hook_connection(change, known, state="working", turn=known.turn + begins_turn)
+        elif request.event == "stop":
+            _pauses(change, agent, request.session, "woken" if text else "idle")
+        return agent, context, text, delivery
 
-    agent, context = await workspace.change(arrive)
+    agent, context, text, delivery = await workspace.change(arrive)
     caller = replace(caller, session=Session(agent_id=agent.id))
-    text, delivery = "", None
     if request.event == "session-start" or (request.event == "prompt" and not context.is_briefed):
         # The hook may have had no answer when the session began. Then the first prompt gets the briefing.
         notes = [NOT_RECORDED.format(notable.one_line(request.not_recorded, 200))] if request.not_recorded else []
         text, delivery = await _briefing(workspace, caller, agent, context, project, notes)
-    elif request.event in ("prompt", "stop") and await workspace.read(lambda read: bool(_unseen(read, context, 1))):
-        heading = GO_ON if request.event == "stop" else NEW_FOR_YOU
-        text, delivery = await workspace.change(lambda change: _new_messages(change, caller, context, heading))
     if request.event == "prompt" and request.prompt and workspace.settings.recall:
         # Whether the project of the client allows evidence in prompts is asked where its folder is.
         folder = request.folder if workspace.settings.is_loopback else None
@@ -134,8 +144,18 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
         found = await evidence(workspace, caller, prompt, request.session, RECALL_TOKENS) if is_wanted else ""
         text = "\n\n".join(part for part in (text, found) if part)
     if text and delivery is None:
-        delivery = await workspace.change(lambda change: deliveries.offer(change, context))
+        delivery = await workspace.change(lambda change: deliveries.offer(change, context, "prompt"))
+    if is_start:  # only now, so that a wake does not say what the briefing says
+        await workspace.change(lambda change: _pauses(change, agent, request.session))
     return HookAnswer(agent.slug, text, delivery)
+
+
+def _pauses(change: Change, agent: Agent, session_id: str, state: Literal["idle", "woken"] = "idle") -> None:
+    """The session is idle, or goes on because of our text. A call that waits looks whether there is a message now."""
+    if known := agents.hook_connection(change, session_id):
+        agents.set_hook_connection(change, known, state=state)
+        if known.waiter:
+            change.tell(agent_session(agent))
 
 
 def typed_part(prompt: str) -> str:
@@ -144,19 +164,25 @@ def typed_part(prompt: str) -> str:
     return begin + rest.rpartition(HOOK_CONTEXT_END)[2] if found else prompt
 
 
-def _agent_of_session(change: Change, caller: Caller, request: HookEvent) -> Agent:
-    """The agent of the client's session."""
+def caller_of(caller: Caller, request: HookReport) -> Caller:
+    """The client whose hook reports."""
+    client = Client(program_of(request.client), title_of(request.client, None), request.project or "")
+    return replace(caller, kind="agent", client=client, session=Session())
+
+
+def agent_of_session(change: Change, caller: Caller, request: HookReport, event: str) -> tuple[Agent, HookConnection]:
+    """The agent of the client's session, and what the session does."""
     known = agents.hook_connection(change, request.session)
     agent = agent_for(change, caller, caller.client, request.session, is_at_work=True)
-    if known is not None and known[1] == agent.id:
-        mark_active(change, agent, request.event)
-        return agent
+    if known is not None and known.agent_id == agent.id:
+        mark_active(change, agent, event)
+        return agent, known
     client, folder = caller.client, request.folder or ""
     key = agents.hook_key(request.session, request.pid)
     agents.bind_connection(change, key, agent, client.program, client.project, folder)
-    if agents.touch(change, agent, request.event):
+    if agents.touch(change, agent, event):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
-    return agent
+    return agent, HookConnection(key, agent.id, "idle", 0, "", 0)
 
 
 async def _briefing(
@@ -179,7 +205,7 @@ async def _briefing(
         return await workspace.change(
             lambda change: (
                 "\n".join([who(change), *notes, about]),
-                deliveries.offer(change, context, is_briefing=True),
+                deliveries.offer(change, context, "briefing"),
             )
         )
     found = await workspace.read(
@@ -191,23 +217,28 @@ async def _briefing(
     def offer(change: Change) -> tuple[str, str]:
         made = briefing.brief(news, BRIEFING_TOKENS, before=[who(change), READ_MORE, *notes])
         shown = mentions[len(mentions) - made.shown.get(briefing.FOR_YOU, 0) :]  # the newest ones are shown
-        return made.text, deliveries.offer(change, context, shown, is_briefing=True)
+        return made.text, deliveries.offer(change, context, "briefing", shown)
 
     return await workspace.change(offer)
 
 
-def _unseen(read: Reader, context: HookContext, limit: int) -> list[Mention]:
-    return read_marks.unseen_mentions(read, context.session.reader, context.session.key["session"], limit)
-
-
-def _new_messages(change: Change, caller: Caller, context: HookContext, heading: str) -> tuple[str, str | None]:
-    """The messages to the agent that it was not shown before, and their delivery. Those without room come next time."""
-    found = _unseen(change, context, MOST_AT_ONCE)
+def unseen(change: Change, caller: Caller, session: HookSession, after: int) -> list[Mention]:
+    """The oldest messages to the agent after a passage that it was not shown before."""
+    found = read_marks.unseen_mentions(change, session.reader, session.key["session"], MOST_AT_ONCE, after)
     hidden = [mention for mention in found if visibility.hides(caller, mention.message.metadata)]
-    read_marks.mark_seen(change, context.session.reader, hidden)
-    mentions = [mention for mention in found if mention not in hidden]
+    read_marks.mark_seen(change, session.reader, hidden)
+    return [mention for mention in found if mention not in hidden]
+
+
+def _new_messages(
+    change: Change, caller: Caller, context: HookContext, way: Literal["prompt", "stop"], announced: int
+) -> tuple[str, str | None]:
+    """The messages to the agent that it was not shown before, and their delivery. Those without room come next time.
+    What a summary has announced does not keep a session from its stop."""
+    mentions = unseen(change, caller, context.session, announced if way == "stop" else 0)
     if not mentions:
         return "", None
+    heading = GO_ON if way == "stop" else NEW_FOR_YOU
     for length in MESSAGE_LENGTHS:
         is_short = any(len(mention.message.content) > length for mention in mentions)
         news = News(mentions=[item_of(one.topic, one.message, length=length) for one in mentions])
@@ -216,4 +247,4 @@ def _new_messages(change: Change, caller: Caller, context: HookContext, heading:
         if not made.is_cut:
             break
     shown = mentions[len(mentions) - made.shown[briefing.FOR_YOU] :]
-    return made.text, deliveries.offer(change, context, shown)
+    return made.text, deliveries.offer(change, context, way, shown)

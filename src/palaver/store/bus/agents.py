@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from palaver.errors import Unauthorized, must_be_found
 from palaver.model.ids import new_id
@@ -233,15 +233,41 @@ def hook_prefix(session_id: str) -> str:
     return f"hook:{connection_key(session_id)[:32]}:"
 
 
-def hook_connection(read: Reader, session_id: str) -> tuple[str, str] | None:
-    """The key and the agent of the client session whose hooks reported before."""
+class HookConnection(NamedTuple):
+    """A session of a client whose hooks report to us."""
+
+    key: str
+    agent_id: str
+    state: Literal["idle", "working", "woken"]
+    """woken: it works because of a text of ours, which may not have arrived."""
+    turn: int
+    """How many turns began."""
+    waiter: str
+    """The call that waits to wake it, or an empty text."""
+    announced: int
+    """The last passage of a summary. Messages up to it do not wake the session again."""
+
+
+def hook_connection(read: Reader, session_id: str) -> HookConnection | None:
     row = read.one("connection_like", pattern=f"{hook_prefix(session_id)}%")
-    return (row["id_hash"], row["agent_id"]) if row else None
+    return HookConnection(**row) if row else None
 
 
-def end_hook_connection(change: Change, session_id: str) -> None:
+def set_hook_connection(change: Change, known: HookConnection, **changed: Any) -> None:
+    """Store what a session does now, or which call waits to wake it."""
+    values = known._replace(**changed)._asdict()
+    del values["agent_id"]
+    change.run("set_hook_session", **values)
+
+
+def end_waiting(change: Change, waiter: str) -> None:
+    change.run("end_waiting", waiter=waiter)
+
+
+def end_hook_connection(change: Change, session_id: str) -> HookConnection | None:
     if known := hook_connection(change, session_id):
-        end_connection(change, known[0])
+        end_connection(change, known.key)
+    return known
 
 
 def of_client(read: Reader, owner: str, client: str, project: str | None = None) -> list[Agent]:

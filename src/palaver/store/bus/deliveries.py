@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
 
 from palaver.model.ids import new_id
-from palaver.model.times import micros, now
+from palaver.model.times import instant, micros, now
 from palaver.store.bus import mentions
 from palaver.store.bus.agents import connection_key
 from palaver.store.bus.read_marks import Mention, ThreadReader
 from palaver.store.engines.database import Change, Reader
+
+Way = Literal["briefing", "prompt", "stop", "wake"]
+"""How a text reaches a session: at its start, at a prompt, at a stop, or by waking it."""
 
 KEPT = timedelta(days=90)
 """Deliveries of sessions that were not resumed for this long are forgotten."""
@@ -47,9 +51,11 @@ class HookContext:
     """Messages that it was shown and has not handled."""
     waits: bool
     """Texts count as shown only after a confirmation."""
+    turn: int
+    """The turn that a text of now begins or is read in."""
 
 
-def context_of(read: Reader, session: HookSession, *, confirms: bool) -> HookContext:
+def context_of(read: Reader, session: HookSession, turn: int, *, confirms: bool) -> HookContext:
     """`confirms`: the hook can confirm. If it cannot, the same text is offered again MOST_REPEATS times at most."""
     offered = read.all("deliveries_of_session", **session.key)
     shown = [row for row in offered if row["shown_at"] is not None]
@@ -61,14 +67,27 @@ def context_of(read: Reader, session: HookSession, *, confirms: bool) -> HookCon
         was_compacted=not is_briefed and any(row["is_past"] for row in shown),
         passage_ids=frozenset(row["passage_id"] for row in read.all("shown_messages", **session.key)),
         waits=confirms or unconfirmed < MOST_REPEATS,
+        turn=turn,
     )
 
 
-def offer(change: Change, context: HookContext, messages: Iterable[Mention] = (), *, is_briefing: bool = False) -> str:
+class Offered(NamedTuple):
+    way: Way
+    at: datetime
+
+
+def unconfirmed(read: Reader, session: HookSession) -> Offered | None:
+    """How and when the last text of a session was offered, if its hook has not confirmed it."""
+    last = next(iter(read.all("deliveries_of_session", **session.key)), None)
+    return Offered(last["way"], instant(last["offered_at"])) if last and last["shown_at"] is None else None
+
+
+def offer(change: Change, context: HookContext, way: Way, messages: Iterable[Mention] = ()) -> str:
     """Store that the hook is given a text with these messages. Returns the id with which it confirms."""
     delivery, at, key = new_id(), now(), context.session.key
     shown_at = None if context.waits else micros(at)
-    change.run("insert_delivery", id=delivery, **key, is_briefing=is_briefing, at=micros(at), shown_at=shown_at)
+    about = {"way": way, "turn": context.turn, "is_briefing": way == "briefing"}
+    change.run("insert_delivery", id=delivery, **key, **about, at=micros(at), shown_at=shown_at)
     rows = [{"passage_id": message.passage_id, "delivery_id": delivery} for message in messages]
     change.run_many("insert_delivered_message", rows)
     change.run("delete_old_deliveries", before=micros(at - KEPT))

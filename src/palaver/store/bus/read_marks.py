@@ -192,10 +192,18 @@ def mentions_of(
     return _mentions(read, reader, "mentions_of", limit, marks_of or reader, since=micros(since))[-limit:]
 
 
-def unseen_mentions(read: Reader, reader: ThreadReader, session_key: str, limit: int) -> list[Mention]:
+def unseen_mentions(read: Reader, reader: ThreadReader, session_key: str, limit: int, after: int = 0) -> list[Mention]:
     """The oldest messages that are meant for the reader, and that it was not shown and has not handled."""
-    bounds = {"session": session_key, "recent": micros(now() - HOOK_TIME)}
+    bounds = {"session": session_key, "recent": micros(now() - HOOK_TIME), "after": after}
     return _mentions(read, reader, "unseen_mentions_of", limit, reader, **bounds)[:limit]
+
+
+def unseen_after(read: Reader, reader: ThreadReader, after: int) -> tuple[int, int]:
+    """How many messages after this passage are meant for the reader and not handled, and the last one's passage."""
+    rows = [
+        read.must("count_unseen_mentions", name=name, reader=reader.key, after=after) for name in sorted(reader.names)
+    ]
+    return sum(row["messages"] for row in rows), max(row["last"] or after for row in rows)
 
 
 def _mentions(

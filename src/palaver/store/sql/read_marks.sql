@@ -102,7 +102,8 @@ SELECT n.passage_id, n.document_id, n.seq, d.native_id AS thread_id, t.topic, m.
 FROM mentions n JOIN passages p ON p.id = n.passage_id
 JOIN documents d ON d.id = n.document_id JOIN threads t ON t.document_id = n.document_id
 LEFT JOIN read_marks m ON m.document_id = n.document_id AND m.reader = :reader
-WHERE n.name = :name AND n.seen_at IS NULL AND t.status <> 'archived' AND n.seq > coalesce(m.seq, 0)
+WHERE n.name = :name AND n.seen_at IS NULL AND n.passage_id > :after AND t.status <> 'archived'
+  AND n.seq > coalesce(m.seq, 0)
   AND NOT EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = n.passage_id AND r.agent_id = :reader)
   AND NOT EXISTS (SELECT 1 FROM passages q WHERE q.document_id = n.document_id AND q.position > n.seq
                     AND (q.author_id = :agent_id OR (q.author_id IS NULL AND q.author = :person)))
@@ -110,6 +111,11 @@ WHERE n.name = :name AND n.seen_at IS NULL AND t.status <> 'archived' AND n.seq 
                   WHERE x.passage_id = n.passage_id AND v.reader = :reader
                     AND (v.shown_at IS NOT NULL OR (v.session <> :session AND v.offered_at > :recent)))
 ORDER BY n.passage_id LIMIT :limit;
+
+-- name: count_unseen_mentions  how many messages after a passage are meant for a name and not handled, and the last of them
+SELECT count(*) AS messages, max(n.passage_id) AS last FROM mentions n
+LEFT JOIN read_marks m ON m.document_id = n.document_id AND m.reader = :reader
+WHERE n.name = :name AND n.seen_at IS NULL AND n.passage_id > :after AND n.seq > coalesce(m.seq, 0);
 
 -- name: seqs_meant_for  the messages of a thread that are meant for a name
 SELECT seq FROM mentions WHERE name = :name AND document_id = :document_id AND seq > :after_seq;
@@ -121,8 +127,8 @@ UPDATE mentions SET seen_at = :at WHERE name = :name AND passage_id = :passage_i
 UPDATE mentions SET seen_at = NULL WHERE name = :name AND document_id = :document_id AND seq > :seq;
 
 -- name: insert_delivery  a text is given to the hook of a client session
-INSERT INTO deliveries (id, session, reader, is_briefing, offered_at, shown_at)
-VALUES (:id, :session, :reader, :is_briefing, :at, :shown_at);
+INSERT INTO deliveries (id, session, reader, is_briefing, way, turn, offered_at, shown_at)
+VALUES (:id, :session, :reader, :is_briefing, :way, :turn, :at, :shown_at);
 
 -- name: insert_delivered_message  a message is in a delivery
 INSERT INTO delivered_messages (passage_id, delivery_id) VALUES (:passage_id, :delivery_id);
@@ -131,7 +137,7 @@ INSERT INTO delivered_messages (passage_id, delivery_id) VALUES (:passage_id, :d
 UPDATE deliveries SET shown_at = :at WHERE id = :id AND session = :session AND shown_at IS NULL;
 
 -- name: deliveries_of_session  the texts that were offered to a session, the latest first
-SELECT id, is_briefing, is_past, shown_at FROM deliveries WHERE session = :session AND reader = :reader
+SELECT id, is_briefing, is_past, way, offered_at, shown_at FROM deliveries WHERE session = :session AND reader = :reader
 ORDER BY offered_at DESC, id DESC;
 
 -- name: shown_messages  the messages in the context of a session that its agent has not handled so far

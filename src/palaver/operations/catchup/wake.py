@@ -1,0 +1,140 @@
+"""The doorbell: an idle session of a coding agent waits here until a message to its agent wakes it."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Annotated, Literal
+
+from palaver.errors import Unavailable
+from palaver.model.events import Event, agent_online, agent_session
+from palaver.model.ids import new_id
+from palaver.model.messages import Message
+from palaver.model.people import Agent, Caller
+from palaver.model.requests import clamp
+from palaver.model.times import now
+from palaver.operations.catchup.briefing import age
+from palaver.operations.catchup.hooks import HookAnswer, HookReport, agent_of_session, caller_of, unseen
+from palaver.operations.operation import Route, operation
+from palaver.store.bus import agents, deliveries, read_marks
+from palaver.store.bus.deliveries import HookSession
+from palaver.store.bus.feed import FeedClosed
+from palaver.store.bus.read_marks import HOOK_TIME, Mention, reader_of
+from palaver.store.engines.database import Change, Reader
+from palaver.store.workspaces import Workspace
+from palaver.text import fence, notable
+from palaver.text.hook_text import WOKEN
+from palaver.text.token_estimate import estimate_tokens
+
+WAKE_TOKENS = 150
+SHAPES = ((3, 200), (3, 100), (2, 100), (1, 400), (1, 200), (1, 100), (1, 20))
+"""How many messages a wake shows, and the maximum characters of each. The first shape that fits is taken."""
+MOST_TOPIC = 40
+"""A thread with a longer topic is named by its id."""
+CALLS = ("msg.receipt", "agent.session", "agent.offline")
+"""The events after which a session may be called, or has ended."""
+CUT_TEXTS = "Read cut texts with msg_list."
+MORE = "{:,} more messages for you: read them with msg_list or catch_up."
+
+
+class WaitForWake(HookReport):
+    wait_s: Annotated[int, clamp(0, 86_400)] | None = None
+    """How long to wait in this call, in seconds. Default: without a limit."""
+
+
+@operation(Route("POST", "/api/hooks/wait", ends_with_client=True))
+async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWake) -> HookAnswer:
+    """Wait in a session of a coding agent for a message to its agent. Returns the text that wakes the session while it
+    is idle, or no text: with the agent after `wait_s`, without it when the session has ended or a newer call waits."""
+    until = None if request.wait_s is None else monotonic() + request.wait_s
+    caller, waiter = caller_of(caller, request), new_id()
+
+    def begin(change: Change) -> tuple[Agent, HookSession]:
+        deliveries.confirm(change, request.session, request.confirmed or ())
+        agent, known = agent_of_session(change, caller, request, "wait")
+        session = HookSession(request.session, reader_of(caller, agent))
+        offered = deliveries.unconfirmed(change, session)
+        is_lost = known.state == "woken" and offered is not None and offered.way == "wake"
+        agents.set_hook_connection(change, known, waiter=waiter, state="idle" if is_lost else known.state)
+        if known.waiter:
+            change.tell(agent_session(agent))
+        return agent, session
+
+    def look(read: Reader) -> Literal["end", "wake", "look again", "listen"]:
+        known = agents.hook_connection(read, request.session)
+        if known is None or known.waiter != waiter:
+            return "end"
+        offered = deliveries.unconfirmed(read, session) if known.state != "working" else None
+        if offered and offered.way != "wake" and abs(now() - offered.at) < HOOK_TIME:
+            return "look again"
+        if known.state != "idle" and not offered:  # a stop whose text was never written is a stop
+            return "listen"
+        key = session.key["session"]
+        found = read_marks.unseen_mentions(read, session.reader, key, 1, known.announced)
+        return "wake" if found else "listen"
+
+    def wake(change: Change) -> HookAnswer:
+        if agents.touch(change, agent, "wake"):  # it locks the agent: of two sessions, one gets a message
+            change.tell(agent_online(agent))
+        known = agents.hook_connection(change, request.session)
+        found = unseen(change, caller, session, known.announced) if known and look(change) == "wake" else []
+        if known is None or not found:
+            return HookAnswer(agent.slug, "")
+        first = found[0].passage_id
+        count, last = read_marks.unseen_after(change, session.reader, first - 1)
+        text, shown = wake_text(found, max(count, len(found)))
+        context = deliveries.context_of(change, session, known.turn + 1, confirms=True)
+        announced = last if count > shown else known.announced
+        agents.set_hook_connection(change, known, state="woken", turn=context.turn, announced=announced)
+        return HookAnswer(agent.slug, text, deliveries.offer(change, context, "wake", found[:shown]))
+
+    def concerns(event: Event) -> bool:
+        return event.type == "reset" or (event.type in CALLS and agent.id.encode() in event.payload)
+
+    agent, session = await workspace.change(begin)
+    try:
+        async with workspace.feed() as listener:
+            while (seen := await workspace.read(look)) != "end":
+                if seen == "wake" and (answer := await workspace.change(wake)).text:
+                    return answer
+                left = None if until is None else until - monotonic()
+                if left is not None and left <= 0:
+                    return HookAnswer(agent.slug, "")
+                again = HOOK_TIME.total_seconds() if seen == "look again" else None
+                timeout = min((one for one in (left, again) if one is not None), default=None)
+                while (batch := await listener.next(timeout)) and not any(map(concerns, batch)):
+                    pass
+            return HookAnswer(None, "")
+    except FeedClosed:
+        raise Unavailable("The server is stopping. Wait again in a moment.") from None
+    finally:
+        await workspace.store_soon(lambda change: agents.end_waiting(change, waiter), seconds=0)
+
+
+def wake_text(found: list[Mention], count: int) -> tuple[str, int]:
+    """The text for these messages of `count`, and how many are in it."""
+    text, shown = "", 0
+    for most, length in SHAPES:
+        lines = [_line(one, length) for one in found[:most]]
+        shown = len(lines)
+        more = [MORE.format(count - shown)] if count > shown else []
+        is_cut = any(len(one.message.content) > length for one in found[:shown])
+        own = [WOKEN, *([CUT_TEXTS] if is_cut else []), *more]
+        text = "\n".join([*own, fence.fenced("\n".join(lines))])
+        if estimate_tokens(text) <= WAKE_TOKENS:
+            break
+    return text, shown
+
+
+def _line(mention: Mention, length: int) -> str:
+    message, topic = mention.message, notable.one_line(mention.topic, MOST_TOPIC)
+    thread = topic if topic == mention.topic else message.thread_id
+    said = notable.one_line(message.content, length)
+    return f"- [{thread} #{message.seq}] {_speaker(message)}, {age(message.created_at)}: {said}"
+
+
+def _speaker(message: Message) -> str:
+    """Who says it: an agent, a person, or a program by a webhook."""
+    name = notable.one_line(message.author_name, 40)
+    if message.author_id:
+        return f"agent {name}"
+    return name if "webhook" in (message.metadata or {}) else f"person {name}"  # the name says that it is a webhook
