@@ -10,8 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio.from_thread
 import httpx
 import pytest
+from mcp.client.client import Client
+from mcp_types import Implementation
 from tests.conftest import Engine
 from tests.faults.press import rss
 from tests.helpers import (
@@ -411,3 +414,47 @@ def test_an_idle_session_keeps_neither_its_last_request_nor_its_last_answer(engi
 
         before = use_sessions(10)
         assert use_sessions(50) - before < 40  # megabytes; each text is almost one
+
+
+# Changes of resources
+
+
+def test_who_listens_hears_of_its_threads_and_its_inbox_alone(server: Server, api: httpx.Client):
+    program, thread, other = word("program-"), Thread(api), Thread(api)
+    watched = [f"chat://threads/{thread.id}/transcript", "chat://inbox", "notes://1", "chat://threads/no-such/state"]
+
+    async def listen() -> list[str]:
+        about = Implementation(name=program, version="1")
+        async with Client(f"{server.url}/mcp", mode="2026-07-28", client_info=about) as client:
+            joined = await client.call_tool("bus_connect", {"thread_name": other.topic})
+            slug = (joined.structured_content or {})["agent"]["slug"]
+            heard = []
+            async with client.listen(resource_subscriptions=watched) as events:
+                other.post("nothing to hear")
+                other.post(f"@{slug} the parser drops the last line")
+                heard.append((await anext(events)).uri)  # type: ignore[union-attr]
+                inbox = await client.read_resource("chat://inbox")
+                assert "the parser drops the last line" in str(inbox.contents)
+                thread.post("hello")
+                heard.append((await anext(events)).uri)  # type: ignore[union-attr]
+            return heard
+
+    with anyio.from_thread.start_blocking_portal() as portal:
+        assert portal.call(listen) == ["chat://inbox", watched[0]]
+    eventually(lambda: "palaver_listeners 0" in server.metrics())
+
+
+def test_a_server_that_stops_ends_the_streams_of_listeners(engine: Engine, tmp_path: Path):
+    with start_server(tmp_path, PALAVER_DATABASE_URL=engine.fresh()) as server, server.client() as api:
+        thread = Thread(api)
+
+        async def listen() -> list[str]:
+            async with (
+                Client(f"{server.url}/mcp", mode="2026-07-28") as client,
+                client.listen(resource_subscriptions=[f"chat://threads/{thread.id}/state"]) as events,
+            ):
+                server.process.terminate()
+                return [str(event) async for event in events]
+
+        with anyio.from_thread.start_blocking_portal() as portal:
+            assert portal.call(listen) == []

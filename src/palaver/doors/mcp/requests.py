@@ -8,6 +8,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server import CacheHint, Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types.methods import CacheableMethod
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -82,6 +83,7 @@ class McpRequests:
             on_read_resource=self._read_resource,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
+            on_subscriptions_listen=self._listen,
         )
         self.server.middleware.clear()  # no tracing span for every call
         self.server.middleware.append(remember_config)
@@ -179,6 +181,28 @@ class McpRequests:
             raise MCPError(types.INTERNAL_ERROR, problem.message) from None
         content = types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)
         return types.ReadResourceResult(contents=[content], ttl_ms=0 if uri.startswith("chat://") else ITEM_TTL)
+
+    async def _listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """Tell the client of changes until it goes. It joins the feed before it hears that it listens."""
+        requester, bus = await self._requester_of(ctx), InMemorySubscriptionBus()
+        handler, uris = ListenHandler(bus), set(params.notifications.resource_subscriptions or ())
+        async with requester.workspace.feed() as listener:
+            changes = await resources.changes(requester.workspace, requester.caller, uris, listener)
+
+            async def tell() -> None:
+                try:
+                    async for uri in changes:
+                        await bus.publish(ResourceUpdated(uri))
+                finally:
+                    handler.close()
+
+            telling = asyncio.create_task(tell())
+            try:
+                return await handler(ctx, params)
+            finally:
+                telling.cancel()
 
     async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         requester, cursor = await self._requester_of(ctx), (params.cursor if params else None) or "0"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import orjson
@@ -20,7 +21,9 @@ from palaver.operations.library.media import media_types
 from palaver.search.open import RetrievalOptions, open_document
 from palaver.search.sources import SOURCES, parse_uri
 from palaver.store.bus import agents, messages, threads
+from palaver.store.bus.feed import FeedClosed, Listener
 from palaver.store.engines.database import Reader
+from palaver.store.workspaces import Workspace
 from palaver.text.fence import fenced
 
 JSON, TEXT = "application/json", "text/plain"
@@ -60,10 +63,7 @@ def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
     if uri in _READERS:
         return JSON, _pretty(_READERS[uri](read))
     if uri == INBOX.uri:
-        caller = identity.resolve(read, caller, identity.Credentials())
-        meant = list_mentions.work(read, caller, ListMentions())
-        asked = list_questions.work(read, caller, ListQuestions()).questions
-        return TEXT, fenced(_pretty({"messages": meant, "questions": asked}))
+        return TEXT, fenced(_inbox(read, caller))
     found = _THREAD.fullmatch(uri)
     if found is None:
         return TEXT, _search_result(read, caller, uri)
@@ -80,6 +80,46 @@ def read(read: Reader, caller: Caller, uri: str) -> tuple[str, str]:
         return TEXT, fenced(thread.summary) if thread.summary else "(No summary has been written for this thread.)"
     state = {"thread_id": thread.id, "topic": thread.topic, "status": thread.status}
     return JSON, _pretty(state | {"latest_seq": thread.current_seq, "created_at": thread.created_at})
+
+
+def _inbox(read: Reader, caller: Caller) -> str:
+    caller = identity.resolve(read, caller, identity.Credentials())
+    meant = list_mentions.work(read, caller, ListMentions())
+    asked = list_questions.work(read, caller, ListQuestions()).questions
+    return _pretty({"messages": meant, "questions": asked})
+
+
+async def changes(
+    workspace: Workspace, caller: Caller, uris: Collection[str], listener: Listener
+) -> AsyncIterator[str]:
+    """The URIs of these resources as they change. It ends when the server closes."""
+
+    def look(read: Reader) -> tuple[dict[str, str], str]:
+        """What changes each resource: the events of a thread, or those whose names begin so. And the inbox."""
+        found = {"chat://threads/active": "thread.", "chat://agents/active": "agent."}
+        for uri in uris:
+            if (named := _THREAD.fullmatch(uri)) and (stored := threads.named(read, named[1])):
+                found[uri] = stored.thread.id
+        return {uri: found[uri] for uri in uris if uri in found}, inbox(read)
+
+    def inbox(read: Reader) -> str:
+        return _inbox(read, caller) if INBOX.uri in uris else ""
+
+    causes, seen = await workspace.read(look)
+
+    async def change() -> AsyncIterator[str]:
+        nonlocal seen
+        with suppress(FeedClosed):
+            while True:
+                batch = await listener.next()
+                for uri, cause in causes.items():
+                    if any(event.thread_id == cause or event.type.startswith((cause, "reset")) for event in batch):
+                        yield uri
+                before, seen = seen, await workspace.read(inbox) if INBOX.uri in uris and batch else seen
+                if seen != before:
+                    yield INBOX.uri
+
+    return change()
 
 
 def _search_result(read: Reader, caller: Caller, uri: str) -> str:
