@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -158,9 +158,9 @@ def test_a_name_that_changes_its_meaning_gains_nothing(site: Site, monkeypatch: 
     resolved: list[str] = []
     real = web_fetch.addresses
 
-    async def watched(host: str, port: int, *, is_own: bool = False) -> list[str]:
+    async def watched(host: str, port: int, own_hosts: Iterable[str]) -> list[str]:
         resolved.append(host)
-        return await real(host, port, is_own=is_own)
+        return await real(host, port, own_hosts)
 
     monkeypatch.setattr(web_fetch, "addresses", watched)
     site.settings = Settings(fetch=True, fetch_hosts=("localhost",))

@@ -107,7 +107,7 @@ def _webhook(things: Things) -> str:
     """Only admins have webhooks."""
     admin = Key(things.owner.server, name=word("boss"), scopes=ADMIN)
     made = admin.api.post("/api/webhooks/incoming", json={"thread_id": things["thread_id"]})
-    return str(made.json()["webhook"]["id"])
+    return str(made.json()["id"])
 
 
 def _application(things: Things) -> str:

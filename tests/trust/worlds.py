@@ -98,7 +98,7 @@ def fill(world: World, key: Key) -> None:
         "search_id": make("/api/searches", {"name": f"search {text}", "query": text})["id"],
         "uri": note["uri"],
         "topic": thread.topic,
-        "webhook_id": make("/api/webhooks/incoming", {"thread_id": thread.id, "name": text[:80]})["webhook"]["id"],
+        "webhook_id": make("/api/webhooks/incoming", {"thread_id": thread.id, "name": text[:80]})["id"],
     }
     assert "secret" in made
     everything = " ".join(json.dumps(api.get(path).json()) for path in LISTS) + json.dumps(things)

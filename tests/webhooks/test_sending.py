@@ -33,7 +33,7 @@ from palaver.operations.webhooks import webhooks as operations
 from palaver.operations.webhooks.receiving import post
 from palaver.settings import Settings
 from palaver.store.bus import events, webhooks
-from palaver.store.bus.webhooks import StoredWebhook
+from palaver.store.bus.webhooks import StoredWebhook, WebhookCall
 
 pytestmark = BOTH_ENGINES
 
@@ -67,8 +67,8 @@ async def send_all(bus: Bus, id: str) -> float | None:
     return seconds
 
 
-async def calls(bus: Bus, id: str, **given: Any) -> list[webhooks.WebhookCall]:
-    found: list[webhooks.WebhookCall] = await bus.do(operations.list_webhook_calls, webhook_id=id, **given)
+async def calls(bus: Bus, id: str) -> list[WebhookCall]:
+    found: list[WebhookCall] = await bus.do(operations.list_webhook_calls, webhook_id=id)
     return found
 
 
@@ -95,20 +95,20 @@ async def test_an_event_is_sent_with_its_data_and_a_signature_that_others_can_ch
     thread = await bus.thread("plans")
     made = await add(bus, receiver.url, thread_id="plans")
     message = await bus.post(thread, "Grüße 🚀", author="ann")
-    await send_all(bus, made.webhook.id)
+    await send_all(bus, made.id)
     (got,) = receiver.got
     assert got.is_signed_with(made.secret)
     assert not got.is_signed_with(sending.new_secret())
     assert abs(int(got.headers["webhook-timestamp"]) - time.time()) < 600
     assert got.headers["content-type"] == "application/json"
     event_id = await bus.last_event()
-    assert got.id == f"evt_{made.webhook.id}_{event_id}"
+    assert got.id == f"evt_{made.id}_{event_id}"
     assert {name: value for name, value in got.json.items() if name != "data"} == {
         "type": "msg.new", "timestamp": got.json["data"]["created_at"], "event_id": event_id, "workspace": "default",
         "topic": "plans",
     }  # fmt: skip
     assert (got.text, got.json["data"]["id"]) == ("Grüße 🚀", message.id)
-    (call,) = await calls(bus, made.webhook.id)
+    (call,) = await calls(bus, made.id)
     assert (call.id, call.event, call.attempts, call.status, call.problem) == (got.id, "msg.new", 1, 200, None)
 
 
@@ -121,7 +121,7 @@ async def test_only_the_chosen_events_of_its_thread_are_sent(bus: Bus, receiver:
         await bus.edit(message, "two")
         await bus.react(message, "agree")
     for webhook in (made, everywhere):
-        await send_all(bus, webhook.webhook.id)
+        await send_all(bus, webhook.id)
     seen = [(got.path, got.json["type"], got.json["data"]["thread_id"]) for got in receiver.got]
     assert seen == [
         ("/hook", "msg.edit", mine.id), ("/hook", "msg.react", mine.id),
@@ -132,14 +132,14 @@ async def test_only_the_chosen_events_of_its_thread_are_sent(bus: Bus, receiver:
 async def test_people_get_what_is_for_people_only(bus: Bus, receiver: Receiver):
     made = await add(bus, receiver.url)
     await bus.post(await bus.thread(), "for us", metadata={"visibility": "human_only"})
-    await send_all(bus, made.webhook.id)
+    await send_all(bus, made.id)
     assert receiver.texts == ["for us"]
 
 
 async def test_a_very_long_text_is_cut(bus: Bus, receiver: Receiver):
     made = await add(bus, receiver.url)
     await bus.post(await bus.thread(), "long " * 100_000)
-    await send_all(bus, made.webhook.id)
+    await send_all(bus, made.id)
     (got,) = receiver.got
     assert len(got.body) < 30_000
     assert got.json["data"]["is_cut"] is True
@@ -154,12 +154,12 @@ async def test_what_webhooks_posted_is_sent_only_if_asked_for(bus: Bus, receiver
     incoming = await bus.do(operations.add_incoming_webhook, thread_id=thread.id)
 
     def answer(change: Any) -> None:
-        post(change, webhooks.must_exist(change, incoming.webhook.id), "bridge", "echo")
+        post(change, webhooks.must_exist(change, incoming.id), "bridge", "echo")
 
     await bus.here.change(answer)
-    await send_all(bus, made.webhook.id)
+    await send_all(bus, made.id)
     assert receiver.got == []
-    await send_all(bus, also.webhook.id)
+    await send_all(bus, also.id)
     assert receiver.texts == ["echo"]
 
 
@@ -167,7 +167,7 @@ async def test_nobody_else_can_mark_a_message_as_posted_by_a_webhook(bus: Bus, r
     made = await add(bus, receiver.url)
     message = await bus.post(await bus.thread(), "mine", metadata={"webhook": "x", "note": 1})
     assert message.metadata == {"note": 1}
-    await send_all(bus, made.webhook.id)
+    await send_all(bus, made.id)
     assert receiver.texts == ["mine"]
 
 
@@ -186,29 +186,28 @@ async def test_what_fails_is_sent_again_with_the_same_id_and_what_follows_waits(
     for text in ("first", "second"):
         await bus.post(thread, text)
     receiver.answers = [500, 404, 302, 200, 503]
-    await send_all(bus, made.webhook.id)
+    await send_all(bus, made.id)
     assert receiver.texts == ["first"] * 4 + ["second"] * 2
     assert len({got.id for got in receiver.got}) == 2
     assert all(got.is_signed_with(made.secret) for got in receiver.got)
-    second, first = await calls(bus, made.webhook.id)
+    second, first = await calls(bus, made.id)
     assert (first.attempts, first.status, first.problem) == (4, 200, None)
     assert (second.attempts, second.status) == (2, 200)
-    assert await calls(bus, made.webhook.id, failed=True) == []
 
 
 async def test_a_failure_is_listed_until_it_ends(bus: Bus, receiver: Receiver):
     made = await add(bus, receiver.url)
     await bus.post(await bus.thread(), "text")
     receiver.answers = [500]
-    seconds = await send_all(bus, made.webhook.id)
+    seconds = await send_all(bus, made.id)
     assert 1 < (seconds or 0) <= sending.FIRST_PAUSE
     (listed,) = await bus.do(operations.list_webhooks)
     assert (listed.attempts, listed.disabled) == (1, None)
     assert listed.next_at > listed.failing_since
-    (call,) = await calls(bus, made.webhook.id, failed=True)
+    (call,) = await calls(bus, made.id)
     assert (call.status, call.problem) == (500, "The receiver answered with status 500.")
-    await bus.do(operations.enable_webhook, webhook_id=made.webhook.id)  # now, not later
-    await send_all(bus, made.webhook.id)
+    await bus.do(operations.enable_webhook, webhook_id=made.id)  # now, not later
+    await send_all(bus, made.id)
     (listed,) = await bus.do(operations.list_webhooks)
     assert (listed.attempts, listed.failing_since, listed.next_at) == (0, None, None)
 
@@ -240,8 +239,8 @@ async def test_a_receiver_that_takes_too_long_or_is_not_there_has_failed(
     await bus.post(await bus.thread(), "text")
     monkeypatch.setattr(sending, "ANSWER_SECONDS", 0.1)
     receiver.open.clear()
-    await send_all(bus, made.webhook.id)
-    (call,) = await calls(bus, made.webhook.id)
+    await send_all(bus, made.id)
+    (call,) = await calls(bus, made.id)
     assert (call.status, call.problem) == (None, "The receiver took longer than 0 seconds.")
     receiver.open.set()
     with socket.socket() as closed:
@@ -249,7 +248,7 @@ async def test_a_receiver_that_takes_too_long_or_is_not_there_has_failed(
         port = closed.getsockname()[1]
     bus.here.settings = replace(bus.here.settings, fetch_hosts=(f"127.0.0.1:{port}",))
     gone = await add(bus, f"http://127.0.0.1:{port}/")
-    call = await bus.do(operations.test_webhook, webhook_id=gone.webhook.id)
+    call = await bus.do(operations.test_webhook, webhook_id=gone.id)
     assert "cannot be reached" in str(call.problem)
 
 
@@ -257,26 +256,31 @@ def stored_webhook(**given: Any) -> StoredWebhook:
     return StoredWebhook("w", "out", "", now(), url="https://example.org/", **given)
 
 
+EVENT = Event("msg.new", None, b"{}", id=7)
+
+
+def call(status: int | None, problem: str | None, attempts: int = 1) -> WebhookCall:
+    return WebhookCall("c", "msg.new", now(), attempts, status, problem)
+
+
 def test_pauses_double_up_to_an_hour_and_vary():
     for attempts, most in ((1, 5), (2, 10), (5, 80), (11, 3600), (500, 3600)):
-        pauses = {sending.pause(attempts).total_seconds() for _ in range(50)}
+        failing, failed = stored_webhook(attempts=attempts - 1), call(500, "no", attempts)
+        due = [sending.after_attempt(failing, EVENT, failed).next_at for _ in range(50)]
+        pauses = {(at - failed.at).total_seconds() for at in due if at}
         assert len(pauses) > 1
         assert most / 2 <= min(pauses) <= max(pauses) <= most
 
 
 def test_after_days_of_failure_a_webhook_is_disabled():
-    event = Event("msg.new", None, b"{}", id=7)
-    failing = stored_webhook(failing_since=now() - timedelta(days=4.9), attempts=100, position=6)
-    still = sending.after_attempt(failing, event, 500, "no")
-    assert (still.disabled, still.attempts, still.position) == (None, 101, 6)
-    late = replace(failing, failing_since=now() - timedelta(days=5.1))
-    assert "no It has accepted nothing since" in str(sending.after_attempt(late, event, 500, "no").disabled)
-    rarely = replace(late, attempts=3)  # the server itself was off
-    assert sending.after_attempt(rarely, event, 500, "no").disabled is None
-    accepted = sending.after_attempt(late, event, 200, None)
+    since = now() - timedelta(days=4)
+    failing = stored_webhook(failing_since=since, attempts=100, position=6)
+    still = sending.after_attempt(failing, EVENT, call(500, "no", 101))
+    assert (still.disabled, still.attempts, still.position, still.failing_since) == (None, 101, 6, since)
+    assert sending.after_attempt(failing, EVENT, call(500, "no", sending.MOST_ATTEMPTS)).disabled == "no"
+    accepted = sending.after_attempt(failing, EVENT, call(200, None, 101))
     assert (accepted.disabled, accepted.failing_since, accepted.attempts, accepted.position) == (None, None, 0, 7)
-    fresh = stored_webhook()
-    assert sending.after_attempt(fresh, event, 410, "gone").disabled
+    assert sending.after_attempt(stored_webhook(), EVENT, call(410, "gone")).disabled
 
 
 @pytest.mark.parametrize("has_thread", [True, False])
@@ -286,30 +290,18 @@ async def test_it_is_told_that_a_webhook_was_disabled_and_it_can_go_on(bus: Bus,
     for text in ("one", "two"):
         await bus.post(thread, text)
     receiver.answers = [410]
-    assert await send_all(bus, made.webhook.id) is None
+    assert await send_all(bus, made.id) is None
     topic = thread.topic if has_thread else "Webhooks"
     told = await bus.messages(await bus.thread(topic))
     assert told[-1].author == "palaver (webhook)"
     assert told[-1].content.startswith("The webhook to 127.0.0.1 is disabled. The receiver answered with status 410.")
-    assert made.webhook.id in told[-1].content
+    assert made.id in told[-1].content
     assert "/hook" not in told[-1].content
     (listed,) = await bus.do(operations.list_webhooks)
     assert "410" in listed.disabled
-    await bus.do(operations.enable_webhook, webhook_id=made.webhook.id)
-    await send_all(bus, made.webhook.id)
+    await bus.do(operations.enable_webhook, webhook_id=made.id)
+    await send_all(bus, made.id)
     assert receiver.texts == ["one", "one", "two"]
-
-
-async def test_what_was_missed_can_be_skipped(bus: Bus, receiver: Receiver):
-    made = await add(bus, receiver.url)
-    thread = await bus.thread()
-    await bus.post(thread, "missed")
-    receiver.answers = [410]
-    await send_all(bus, made.webhook.id)
-    await bus.do(operations.enable_webhook, webhook_id=made.webhook.id, skip_missed=True)
-    await bus.post(thread, "new")
-    await send_all(bus, made.webhook.id)
-    assert receiver.texts == ["missed", "new"]
 
 
 async def test_if_the_log_was_cut_the_receiver_is_told(bus: Bus, receiver: Receiver):
@@ -318,7 +310,7 @@ async def test_if_the_log_was_cut_the_receiver_is_told(bus: Bus, receiver: Recei
     for number in range(5):
         await bus.post(thread, str(number))
     await bus.here.change(partial(events.forget_old, keep=2))
-    await send_all(bus, made.webhook.id)
+    await send_all(bus, made.id)
     last = await bus.last_event()
     assert [got.json["type"] for got in receiver.got] == ["reset", "msg.new", "msg.new"]
     assert receiver.got[0].json["data"] == {"thread_id": None, "reason": "too far behind", "last_event_id": last - 2}
@@ -329,18 +321,10 @@ async def test_if_the_log_was_cut_the_receiver_is_told(bus: Bus, receiver: Recei
 async def test_a_clock_that_was_wrong_stops_nothing(bus: Bus, receiver: Receiver):
     made = await add(bus, receiver.url)
     await bus.post(await bus.thread(), "text")
-    webhook = await bus.here.read(partial(webhooks.must_exist, id=made.webhook.id))
+    webhook = await bus.here.read(partial(webhooks.must_exist, id=made.id))
     in_a_year = replace(webhook, next_at=now() + timedelta(days=365))
-
-    def spoil(change: Any) -> None:
-        lease = webhooks.take_lease(change, webhook, 3600 * 24 * 365.0)
-        assert lease
-        call = webhooks.WebhookCall("x", "msg.new", now(), 1, 500, "no")
-        assert webhooks.end_lease(change, in_a_year, lease, call)
-        assert webhooks.take_lease(change, webhook, 3600 * 24 * 365.0)
-
-    await bus.here.change(spoil)
-    await send_all(bus, made.webhook.id)
+    assert await bus.here.change(partial(webhooks.change_state, before=webhook, after=in_a_year))
+    await send_all(bus, made.id)
     assert receiver.texts == ["text"]
 
 
@@ -363,16 +347,16 @@ async def test_two_servers_on_one_database_send_each_event_once_and_in_order(
     receiver.open.set()
     assert receiver.texts == [str(number) for number in range(31)]
     assert len({got.id for got in receiver.got}) == 31
-    assert len(await calls(bus, made.webhook.id)) == 30
+    assert len(await calls(bus, made.id)) == 30
 
 
 async def test_while_one_server_sends_another_waits(bus: Bus, receiver: Receiver):
     made = await add(bus, receiver.url)
     await bus.post(await bus.thread(), "text")
     receiver.open.clear()
-    first = asyncio.create_task(sending.send_next(bus.here, made.webhook.id))
+    first = asyncio.create_task(sending.send_next(bus.here, made.id))
     await arrived(receiver, 1)
-    assert await sending.send_next(bus.here, made.webhook.id) == sending.LOOK_SECONDS
+    assert 0 < (await sending.send_next(bus.here, made.id) or 0) <= sending.LEASE_SECONDS
     receiver.open.set()
     await first
     assert len(receiver.got) == 1
@@ -397,7 +381,7 @@ def test_after_a_kill_between_sending_and_storing_it_is_sent_again_with_the_same
     receiver.open.set()
     with start_server(tmp_path / "home", before=QUICK, **env) as server, server.client() as api:
         receiver.until(lambda got: len(got) >= 3)
-        calls = eventually(lambda: two_calls(api, made["webhook"]["id"]))
+        calls = eventually(lambda: two_calls(api, made["id"]))
     assert receiver.texts == ["one", "one", "two"]
     assert receiver.got[0].id == receiver.got[1].id != receiver.got[2].id
     assert all(got.is_signed_with(made["secret"]) for got in receiver.got)
@@ -437,8 +421,8 @@ async def test_it_sends_to_no_address_that_is_not_public(bus: Bus, url: str):
         await add(bus, url)
     # Whatever is in the database, it is looked at again for each connection.
     webhook = StoredWebhook("w", "out", "", now(), url=url, secret=sending.new_secret())
-    status, problem = await sending.send(bus.here, webhook, "evt_1", b"{}")
-    assert (status, "not lead to a public host" in str(problem)) == (None, True)
+    sent = await sending.send(bus.here, webhook, "evt_1", EVENT)
+    assert (sent.status, "not lead to a public host" in str(sent.problem)) == (None, True)
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example.org/", "http://ann:secret@example.org/", "x"])
@@ -461,7 +445,7 @@ async def test_a_name_that_leads_elsewhere_later_gains_nothing(
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
     made = await add(bus, f"http://rebind.example:{port}/")
-    call = await bus.do(operations.test_webhook, webhook_id=made.webhook.id)
+    call = await bus.do(operations.test_webhook, webhook_id=made.id)
     assert "not lead to a public host" in str(call.problem)
     assert asked == ["rebind.example"] * 2
     assert receiver.got == []
@@ -472,7 +456,7 @@ async def test_redirects_are_not_followed(bus: Bus, receiver: Receiver):
         receiver.location, receiver.answers = inner.url, [301, 302, 303, 307, 308]
         made = await add(bus, receiver.url)
         for status in (301, 302, 303, 307, 308):
-            call = await bus.do(operations.test_webhook, webhook_id=made.webhook.id)
+            call = await bus.do(operations.test_webhook, webhook_id=made.id)
             assert (call.status, call.problem) == (status, f"The receiver answered with status {status}.")
         assert inner.got == []
 
@@ -482,15 +466,15 @@ async def test_redirects_are_not_followed(bus: Bus, receiver: Receiver):
 
 async def test_agents_can_do_nothing_with_webhooks(bus: Bus, receiver: Receiver):
     made = await add(bus, receiver.url)
-    agent, one = Caller(kind="agent"), operations.OneWebhook(webhook_id=made.webhook.id)
+    agent, one = Caller(kind="agent"), operations.OneWebhook(webhook_id=made.id)
     given: list[tuple[Operation, Request]] = [
         (operations.add_webhook, operations.AddWebhook(target_url=receiver.url)),
         (operations.add_incoming_webhook, operations.AddIncomingWebhook(thread_id="x")),
         (operations.list_webhooks, NoArguments()),
         (operations.delete_webhook, one),
-        (operations.enable_webhook, operations.EnableWebhook(webhook_id=made.webhook.id)),
+        (operations.enable_webhook, one),
         (operations.test_webhook, one),
-        (operations.list_webhook_calls, operations.ListWebhookCalls(webhook_id=made.webhook.id)),
+        (operations.list_webhook_calls, one),
     ]
     for operation, request in given:
         with pytest.raises(Forbidden):
@@ -518,7 +502,7 @@ def test_a_webhook_ends_with_the_tokens_of_its_owner(team: tuple[Server, Receive
     ann, bob = (Key(server, name=word(name), scopes=everything) for name in ("ann", "bob"))
     assert Key(server, name=word("carl")).api.get("/api/webhooks").status_code == 403
     made = ann.api.post("/api/webhooks", json={"url": receiver.url}).json()
-    assert made["webhook"]["owner"] == f"human:{ann.token.name}"
+    assert made["owner"] == f"human:{ann.token.name}"
     thread = Thread(bob.api)
     thread.post("before", author=None)
     receiver.until(lambda got: "before" in [one.text for one in got])
@@ -526,7 +510,7 @@ def test_a_webhook_ends_with_the_tokens_of_its_owner(team: tuple[Server, Receive
     ann.revoke()
     thread.post("after", author=None)
     (listed, _) = eventually(lambda: disabled(bob.api))
-    assert listed["disabled"].startswith(sending.NO_OWNER)
+    assert listed["disabled"] == sending.NO_OWNER
     assert "after" not in receiver.texts
     assert httpx.post(into, json={"text": "hello"}).status_code == 404
     log = bob.api.get("/api/audit").json()
@@ -543,12 +527,12 @@ def test_secrets_are_shown_once_and_are_in_no_log(team: tuple[Server, Receiver])
     admin = Key(server, name=word("eve"), scopes=("read", "write", "admin"))
     out = admin.api.post("/api/webhooks", json={"url": receiver.url, "events": ["msg.new", "msg.edit"]}).json()
     into = admin.api.post("/api/webhooks/incoming", json={"thread_id": Thread(admin.api).id}).json()
-    assert out["webhook"]["events"] == ["msg.new", "msg.edit"]
+    assert out["events"] == ["msg.new", "msg.edit"]
     hidden = {out["secret"], into["secret"], into["url"].rpartition("/")[2]}
     answers = [admin.api.get("/api/webhooks").text, admin.api.get("/api/audit").text]
     for webhook in (out, into):
-        answers.append(admin.api.get(f"/api/webhooks/{webhook['webhook']['id']}/calls").text)
-        answers.append(admin.api.delete(f"/api/webhooks/{webhook['webhook']['id']}").text)
+        answers.append(admin.api.get(f"/api/webhooks/{webhook['id']}/calls").text)
+        answers.append(admin.api.delete(f"/api/webhooks/{webhook['id']}").text)
     assert httpx.post(into["url"], json={"text": "hello"}).status_code == 404
     for text in (*answers, server.said()):
         assert not any(secret in text for secret in hidden)
@@ -566,6 +550,6 @@ def test_a_test_is_sent_at_once_and_its_answer_is_shown_on_the_command_line(
     tested = run("webhook", "test", listed["id"])
     assert "418" in tested.stdout
     assert receiver.got[0].json["type"] == "webhook.test"
-    assert "418" in run("webhook", "log", listed["id"], "--failed").stdout
+    assert "418" in run("webhook", "log", listed["id"]).stdout
     assert run("webhook", "remove", listed["id"]).returncode == 0
     assert run("webhook", "test", listed["id"]).returncode == 3

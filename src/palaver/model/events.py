@@ -13,7 +13,7 @@ from palaver.model.people import Agent
 from palaver.model.questions import InboxQuestion
 from palaver.model.visibility import mask_payload
 
-EventType = Literal[
+ChangeType = Literal[
     "msg.new",
     "msg.edit",
     "msg.delete",
@@ -29,9 +29,8 @@ EventType = Literal[
     "question.new",
     "question.answered",
     "question.expired",
-    "reset",
-    "webhook.test",
 ]
+EventType = Literal[ChangeType, "reset", "webhook.test"]
 
 
 def encode(value: Any) -> bytes:
@@ -139,11 +138,6 @@ def question_changed(type: EventType, question: InboxQuestion, metadata: dict[st
     others = {"message_id": question.question_id, "expires_at": question.expires_at, "content": question.text}
     payload = _payload(question, *names, **others, metadata=metadata)
     return Event(type, question.thread_id, payload, question.question_id)
-
-
-def webhook_test(thread_id: str | None) -> Event:
-    """What a webhook is sent for a test."""
-    return Event("webhook.test", thread_id, encode({"thread_id": thread_id}))
 
 
 def _payload(source: object, *names: str, **others: Any) -> bytes:

@@ -20,6 +20,7 @@ from typing import Any, Literal, cast
 from pydantic import TypeAdapter
 
 from palaver.errors import Forbidden
+from palaver.model import visibility
 from palaver.model.admin import permissions
 from palaver.model.admin.audit import Facts, Kind, signature
 from palaver.model.people import Caller, TokenScope
@@ -161,11 +162,17 @@ class Operation:
         return permissions.scope_of(self.name)
 
     async def must_be_allowed(self, workspace: Workspace, caller: Caller) -> None:
-        """Raise Forbidden if the caller lacks the scope. Doors call it before they check the arguments."""
-        if self.scope not in caller.scopes:
+        """Raise Forbidden if the caller lacks the scope or must be a person. Doors call it before they check the
+        arguments."""
+        try:
+            if self.scope not in caller.scopes:
+                raise Forbidden(f"This token has no '{self.scope}' scope. Ask for one that has: palaver token create.")
+            if permissions.must_be_person(self.name):
+                visibility.must_be_person(caller)
+        except Forbidden:
             if workspace.keyring:
                 await workspace.keyring.denied(signature(caller), self.name)
-            raise Forbidden(f"This token has no '{self.scope}' scope. Ask for one that has: palaver token create.")
+            raise
 
     async def perform(self, workspace: Workspace, caller: Caller, request: Request) -> Any:
         """Run the operation for a caller, count it, and write it to the audit log if it is audited."""

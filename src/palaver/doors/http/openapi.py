@@ -181,7 +181,7 @@ EXTRA_ROUTES = (
     ExtraRoute(
         "POST", "/hooks/{workspace}/{key}", "receive_webhook",
         "Post what a webhook is sent: what GitHub sends, or text and author as JSON or a form.",
-        status=201, fields=("posted",), errors=(400, 403, 404, 409, 413, 429), is_public=True,
+        status=201, fields=("posted",), errors=(400, 403, 404, 409, 413, 422, 429), is_public=True,
         parameters=(_parameter("workspace", "path", "Name of the workspace."), _parameter("key", "path", "A secret.")),
     ),
     ExtraRoute(

@@ -125,3 +125,9 @@ PERMISSIONS: dict[str, Row] = {name: row for row in TABLE for name in row.operat
 def scope_of(operation: str) -> TokenScope:
     """The scope that an operation needs. One without a row needs admin, and fails a test."""
     return PERMISSIONS[operation].scope if operation in PERMISSIONS else "admin"
+
+
+def must_be_person(operation: str) -> bool:
+    """Whether an operation of admins is refused to agents before its arguments are read."""
+    row = PERMISSIONS.get(operation)
+    return row is not None and row.scope == "admin" and row.rule is PEOPLE

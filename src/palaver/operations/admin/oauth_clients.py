@@ -42,7 +42,7 @@ async def read_document(url: str, own_hosts: tuple[str, ...], caller: str) -> OA
     _running.append(caller)
     try:
         async with asyncio.timeout(SECONDS):
-            async with web_fetch.request(url, own_hosts, accept="application/json", seconds=SECONDS) as response:
+            async with web_fetch.request(url, own_hosts, seconds=SECONDS, accept="application/json") as response:
                 is_there = response.status == 200
                 client = client_of(url, await web_fetch.read_body(response, LARGEST)) if is_there else None
     except (TimeoutError, PalaverError):

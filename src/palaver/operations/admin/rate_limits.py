@@ -28,11 +28,12 @@ def refuse_too_many(workspace: Workspace, caller: Caller, operation: Operation) 
     limit = limit_of(workspace.settings, tools[0].name) if tools else 0
     if not limit:
         return
-    if wait := seconds_to_wait(workspace.calls, (caller.counted_as, operation.name), limit, MOST_KNOWN):
-        raise TooMany(
-            f"Rate limit exceeded: {limit} calls of {tools[0].plain_name} a minute. Wait {wait} s, then try again.",
-            wait,
-        )
+    refuse_above(workspace, (caller.counted_as, operation.name), limit, f"calls of {tools[0].plain_name}")
+
+
+def refuse_above(workspace: Workspace, key: tuple[str, str], limit: int, what: str) -> None:
+    if wait := seconds_to_wait(workspace.calls, key, limit, MOST_KNOWN):
+        raise TooMany(f"Rate limit exceeded: {limit} {what} a minute. Wait {wait} s, then try again.", wait)
 
 
 def seconds_to_wait(held: dict[K, deque[float]], key: K, limit: int, most: int) -> int:

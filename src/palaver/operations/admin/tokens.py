@@ -35,7 +35,6 @@ def keyring_of(workspace: Workspace) -> Keyring:
 @operation(Route("GET", "/api/tokens"))
 async def list_tokens(workspace: Workspace, caller: Caller, request: NoArguments) -> list[Token]:
     """List the tokens of your workspace with their owners, scopes and last use. Secrets are never shown."""
-    visibility.must_be_person(caller)
     return await keyring_of(workspace).tokens()
 
 
@@ -71,7 +70,6 @@ class NewToken:
 @operation(Route("POST", "/api/tokens", status=201))
 async def create_token(workspace: Workspace, caller: Caller, request: CreateToken) -> NewToken:
     """Create a token for your workspace. The secret is shown only in this answer; the server stores its hash."""
-    visibility.must_be_person(caller)
     if request.workspace not in (None, workspace.name):
         raise NotFound("workspace", request.workspace or "")
     if not request.scopes:
@@ -130,7 +128,6 @@ class Revoked:
 @operation(Route("DELETE", "/api/tokens/{token_id}"))
 async def revoke_token(workspace: Workspace, caller: Caller, request: RevokeToken) -> Revoked:
     """Revoke a token of your workspace at once. Streams and connections that use it are closed."""
-    visibility.must_be_person(caller)
     return Revoked((await keyring_of(workspace).revoke(request.token_id, signature(caller))).id)
 
 

@@ -11,7 +11,7 @@ import io
 import ipaddress
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -42,7 +42,7 @@ MOST_REDIRECTS = 5
 LONGEST_URL = 2_000
 
 OFF = "Fetching is turned off. Set PALAVER_FETCH=on to allow it, or download the file and import it."
-NOT_PUBLIC = "This address does not lead to a public host. Download the file yourself and import it."
+NOT_PUBLIC = "This address does not lead to a public host. PALAVER_FETCH_HOSTS can allow hosts of your own network."
 
 # The media types that may be fetched, with the file extension that selects the reader.
 TYPES = {
@@ -74,14 +74,6 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 class FetchMedia(Request):
     url: Line
     """Address of a web page or document (http or https)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The body of a request and headers for it."""
-
-    content: bytes
-    headers: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -161,7 +153,7 @@ def _file_name(url: str, kind: str) -> str:
 async def _download(url: str, own_hosts: Iterable[str]) -> tuple[str, str, bytes]:
     """The URL after redirects, the media type, and the content."""
     for _ in range(MOST_REDIRECTS + 1):
-        async with request(url, own_hosts, accept="*/*", seconds=10.0) as response:
+        async with request(url, own_hosts, seconds=10.0) as response:
             decoded = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers]
             found = {name.lower(): value for name, value in decoded}
             if response.status in (301, 302, 303, 307, 308) and found.get("location"):
@@ -179,22 +171,20 @@ async def _download(url: str, own_hosts: Iterable[str]) -> tuple[str, str, bytes
 
 @asynccontextmanager
 async def request(
-    url: str, own_hosts: Iterable[str], *, accept: str, seconds: float, sent: Sent | None = None
+    url: str, own_hosts: Iterable[str], *, seconds: float, sent: bytes | None = None, **headers: str
 ) -> AsyncIterator[httpcore2.Response]:
     """The response of a public host, or of one of these own hosts. Its body is not read yet. Redirects are not
-    followed. `sent` makes it a POST request."""
+    followed. With a body that is `sent` it is a POST request."""
     import httpcore2
 
-    known = frozenset(host.lower() for host in own_hosts)
-    backend = public_only(lambda host: host in known)
-    headers = [("User-Agent", f"palaver/{__version__}"), ("Accept", accept), ("Accept-Encoding", "identity")]
-    method, content = ("POST", sent.content) if sent else ("GET", None)
-    headers += sent.headers.items() if sent else ()
+    backend = public_only(own_hosts)
+    named = {"user-agent": f"palaver/{__version__}", "accept": "*/*", "accept-encoding": "identity"} | headers
     timeout = dict.fromkeys(("connect", "read", "write", "pool"), seconds)
+    options: Any = {"headers": [*named.items()], "content": sent, "extensions": {"timeout": timeout}}
     try:
         async with (
             httpcore2.AsyncConnectionPool(ssl_context=_authorities(), network_backend=backend) as pool,
-            pool.stream(method, url, headers=headers, content=content, extensions={"timeout": timeout}) as response,
+            pool.stream("GET" if sent is None else "POST", url, **options) as response,
         ):
             yield response
     except (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, OSError, ValueError):
@@ -254,8 +244,9 @@ def is_public(address: Address) -> bool:
     return address.is_global and not any(address.version == net.version and address in net for net in _NEVER)
 
 
-async def addresses(host: str, port: int, *, is_own: bool = False) -> list[str]:
-    """The addresses of a host. Refused unless all are public; unknown names get the same error."""
+async def addresses(host: str, port: int, own_hosts: Iterable[str]) -> list[str]:
+    """The addresses of a host. Refused unless all are public, or it is an own one; unknown names get the same error."""
+    is_own = not {host.lower(), f"{host.lower()}:{port}"}.isdisjoint(one.lower() for one in own_hosts)
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         texts = list(dict.fromkeys(str(info[4][0]) for info in found))
@@ -267,7 +258,7 @@ async def addresses(host: str, port: int, *, is_own: bool = False) -> list[str]:
     return texts
 
 
-def public_only(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
+def public_only(own_hosts: Iterable[str]) -> httpcore2.AsyncNetworkBackend:
     """Connections to public hosts, and to hosts of the own network that the settings allow."""
     import httpcore2
 
@@ -278,9 +269,8 @@ def public_only(is_own: Callable[[str], bool]) -> httpcore2.AsyncNetworkBackend:
             self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,
             socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
         ) -> httpcore2.AsyncNetworkStream:  # fmt: skip
-            known = is_own(host.lower()) or is_own(f"{host.lower()}:{port}")
             problem: Exception | None = None
-            for address in await addresses(host, port, is_own=known):
+            for address in await addresses(host, port, own_hosts):
                 try:
                     return await super().connect_tcp(address, port, timeout)
                 except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as found:

@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 LONGEST = 500
 """Characters of a comment that are shown."""
 FAILED = ("failure", "timed_out", "startup_failure", "action_required")
-DONE = {"opened": "opened", "closed": "closed", "reopened": "reopened", "ready_for_review": "asks to review"}
-SAYS = {
-    "push": "{sender[login]} pushed {count} to {ref}: {line} {compare}",
-    "pull_request": "{sender[login]} {done} pull request #{about[number]}: {about[title]} {about[html_url]}",
-    "issues": "{sender[login]} {done} issue #{issue[number]}: {issue[title]} {issue[html_url]}",
-    "issue_comment": "{sender[login]} commented on #{issue[number]} {issue[title]} {comment[html_url]}\n{text}",
-    "check_run": "{about[name]} failed on {about[head_sha]:.7} ({about[conclusion]}) {about[html_url]}",
-    "workflow_run": "{about[name]} failed on {about[head_branch]} ({about[conclusion]}) {about[html_url]}",
-    "release": "{sender[login]} released {about[tag_name]} {about[html_url]}",
-}
-"""The message of each event that has one."""
+ABOUT = {"issues": "issue", "issue_comment": "comment", "pull_request_review": "review"}
+"""The field with what an event is about, if it has another name than the event."""
+DONE = {name: name for name in ("opened", "closed", "reopened", "approved")} | {
+    "ready_for_review": "asks to review", "created": "commented on", "commented": "commented on",
+    "changes_requested": "wants changes in",
+}  # fmt: skip
 
 
 def text_of(event: str, given: dict[str, Any]) -> str | None:
     """The message for an event. None: it needs none."""
-    try:
-        action, about = given.get("action"), given.get(event) or {}
-        done = "merged" if about.get("merged") and action == "closed" else DONE.get(action or "")
-        match event:
-            case "push":
-                is_told = bool(commits := given["commits"])  # else a branch or tag was made or deleted
-                count = "1 commit" if len(commits) == 1 else f"{len(commits)} commits"
-                line = commits[-1]["message"].strip().partition("\n")[0] if commits else ""
-                given = given | {"count": count, "line": line, "ref": given["ref"].removeprefix("refs/heads/")}
-            case "pull_request" | "issues":
-                is_told = done is not None
-            case "issue_comment":
-                is_told, text = action == "created", given["comment"]["body"].strip()
-                given = given | {"text": text if len(text) <= LONGEST else f"{text[:LONGEST]}…"}
-            case "check_run" | "workflow_run":
-                is_told = action == "completed" and about["conclusion"] in FAILED
-            case _:
-                is_told = event == "release" and action == "published"
-        told = given | {"about": about, "done": done}
-        return f"{given['repository']['full_name']}: {SAYS[event].format_map(told)}" if is_told else None
-    except (KeyError, TypeError, AttributeError, ValueError):  # GitHub did not write this
-        return None
+    with suppress(KeyError, TypeError, AttributeError, ValueError):  # GitHub did not write this
+        if said := _said(event, given.get("action"), given.get(ABOUT.get(event, event)), given):
+            return f"{given['repository']['full_name']}: {said}"
+    return None
+
+
+def _said(event: str, action: str | None, about: Any, given: dict[str, Any]) -> str | None:
+    who = given["sender"]["login"]
+    match event:
+        case "push" if commits := given["commits"]:  # else a branch or tag was made or deleted
+            count = "1 commit" if len(commits) == 1 else f"{len(commits)} commits"
+            line = commits[-1]["message"].strip().partition("\n")[0]
+            return f"{who} pushed {count} to {given['ref'].removeprefix('refs/heads/')}: {line} {given['compare']}"
+        case "pull_request" | "issues" | "issue_comment" | "pull_request_review":
+            issue = given.get("pull_request") or given["issue"]
+            kind = "pull request" if "pull_request" in given | issue else "issue"
+            done = DONE[about["state"] if action == "submitted" else str(action)]
+            text = (about["body"] or "").strip() if action in ("created", "submitted") else ""
+            text = f"\n{text[:LONGEST]}…" if len(text) > LONGEST else text and f"\n{text}"
+            done = "merged" if done == "closed" and about.get("merged") else done
+            return f"{who} {done} {kind} #{issue['number']}: {issue['title']} {about['html_url']}{text}"
+        case "check_run" | "workflow_run" if action == "completed" and about["conclusion"] in FAILED:
+            where = about["head_sha"][:7] if event == "check_run" else about["head_branch"]
+            return f"{about['name']} failed on {where} ({about['conclusion']}) {about['html_url']}"
+        case "release" if action == "published":
+            return f"{who} released {about['tag_name']} {about['html_url']}"
+    return None

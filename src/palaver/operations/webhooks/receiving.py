@@ -6,14 +6,15 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 import orjson
+from pydantic import AfterValidator
 
-from palaver.errors import Forbidden, Refused
+from palaver.errors import Refused
 from palaver.model.people import Caller
-from palaver.model.requests import read
+from palaver.model.requests import Line, Request, Text, read
 from palaver.operations.bus.messages import PostedMessage, PostMessage, post_message
 from palaver.operations.bus.threads import CreateThread, open_thread
 from palaver.operations.webhooks import github
@@ -28,8 +29,13 @@ NOTICES = "Webhooks"
 SIGNATURE = "x-hub-signature-256"
 DELIVERIES = ("x-github-delivery", "webhook-id", "idempotency-key")
 """Headers with the id of a delivery. One that comes again is not posted again."""
-WRONG = "The signature is wrong or missing. Send X-Hub-Signature-256, made with the secret of this webhook."
-LONGEST_AUTHOR = 80
+
+
+class PlainMessage(Request):
+    """The fields of a plain message. Others are ignored."""
+
+    text: Text
+    author: Annotated[Line, AfterValidator(lambda name: " ".join(name.split())[:80])] = ""
 
 
 async def find(here: Workspace, key: str) -> StoredWebhook | None:
@@ -46,14 +52,11 @@ async def has_owner(here: Workspace, webhook: StoredWebhook) -> bool:
     return any("admin" in one.scopes and not tokens.has_expired(one) for one in mine)
 
 
-def must_be_signed(webhook: StoredWebhook, headers: Mapping[str, str], body: bytes) -> None:
+def is_signed(webhook: StoredWebhook, headers: Mapping[str, str], body: bytes) -> bool:
     """Check the signature. GitHub always signs; a form may, and is known by the secret in its address."""
-    given = headers.get(SIGNATURE)
-    if given is None and webhook.kind == "form":
-        return
-    expected = "sha256=" + hmac.new(webhook.secret.encode(), body, hashlib.sha256).hexdigest()
-    if not hmac.compare_digest(expected.encode(), (given or "").encode()):
-        raise Forbidden(WRONG)
+    right = f"sha256={hmac.digest(webhook.secret.encode(), body, hashlib.sha256).hex()}"
+    given = headers.get(SIGNATURE, right if webhook.kind == "form" else "")
+    return hmac.compare_digest(right.encode(), given.encode())
 
 
 def fields_of(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
@@ -74,29 +77,20 @@ def fields_of(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
 def receive(
     change: Change, webhook: StoredWebhook, headers: Mapping[str, str], given: dict[str, Any]
 ) -> PostedMessage | None:
-    """Post what a webhook was sent. None: it needs no message, or was received before."""
-    event = headers.get("x-github-event", "") if webhook.kind == "github" else "form"
-    text = github.text_of(event, given) if webhook.kind == "github" else given.get("text")
-    delivery = next((headers[name][:200] for name in DELIVERIES if headers.get(name)), None)
-    if delivery and not webhooks.note_received(change, webhook.id, delivery, event[:100]):
-        return None
-    if webhook.kind == "github" and not text:
-        return None
-    if not isinstance(text, str):
-        raise Refused("text: is required, and must be text.")
-    author = given.get("author") if webhook.kind == "form" else None
-    author = " ".join(author.split())[:LONGEST_AUTHOR] if isinstance(author, str) else ""
-    return post(change, webhook, author or webhook.name, text)
+    """Post what a webhook was sent. None: it needs no message."""
+    key = next((headers[name][:200] for name in DELIVERIES if headers.get(name)), None)
+    if webhook.kind == "form":
+        form = read(PlainMessage, given, refuse_unknown=False)
+        return post(change, webhook, form.author or webhook.name, form.text, idempotency_key=key)
+    text = github.text_of(headers.get("x-github-event", ""), given)
+    return post(change, webhook, webhook.name, text, idempotency_key=key) if text else None
 
 
-def post(
-    change: Change, webhook: StoredWebhook, author: str, content: str, *, notifies_owner: bool = False
-) -> PostedMessage:
+def post(change: Change, webhook: StoredWebhook, author: str, content: str, **others: Any) -> PostedMessage:
     """Post in the thread of a webhook. The author is called as no agent and no person can be."""
     name = f"{author} {names.WEBHOOK}"
     caller = Caller("human", name, scopes=frozenset({"write"}), is_authenticated=True, webhook=webhook.id)
     thread_id = webhook.thread_id or open_thread(change, CreateThread(topic=NOTICES))[0].thread.id
-    owner = [webhook.owner.removeprefix(names.PEOPLE)] if notifies_owner and webhook.owner else None
-    given = {"thread_id": thread_id, "content": content, "mentions": owner}
+    given = {"thread_id": thread_id, "content": content, **others}
     posted: PostedMessage = post_message.work(change, caller, read(PostMessage, given, refuse_unknown=True))
     return posted

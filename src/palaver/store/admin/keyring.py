@@ -56,7 +56,7 @@ class Keyring:
 
     async def note_webhooks(self) -> None:
         """Store that this workspace has webhooks, so that servers open it when they start."""
-        await self._database.change(lambda change: tokens.note_webhooks(change, self.workspace))
+        await self._database.change(lambda change: change.run("note_webhooks", name=self.workspace))
 
     # Connected applications
 

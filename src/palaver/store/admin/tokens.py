@@ -146,10 +146,6 @@ def workspaces(read: Reader) -> list[str]:
     return [row["name"] for row in read.all("workspaces")]
 
 
-def note_webhooks(change: Change, workspace: str) -> None:
-    change.run("note_webhooks", name=workspace)
-
-
 def workspaces_with_webhooks(read: Reader) -> list[str]:
     return [row["name"] for row in read.all("workspaces_with_webhooks")]
 

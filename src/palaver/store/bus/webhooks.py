@@ -1,4 +1,4 @@
-"""Webhooks: where events are sent to, addresses that take messages, and what was sent and received lately."""
+"""Webhooks: where events are sent to, addresses that take messages, and what was sent lately."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from palaver.errors import must_be_found
-from palaver.model.events import Event, EventType, reset
+from palaver.model.events import ChangeType, Event, reset
 from palaver.model.times import micros, now
 from palaver.store.admin import tokens
 from palaver.store.bus import events
 from palaver.store.bus.feed import MOST_BYTES, READ_AT_ONCE
 from palaver.store.engines.database import Change, Reader
-from palaver.store.rows import from_row, params_of, stored
+from palaver.store.rows import from_row, params_of
 
 WebhookKind = Literal["out", "github", "form"]
 KEY_PREFIX = "plh_"
 """Begins the secret part of the address of an incoming webhook."""
 KEPT = timedelta(days=7)
-"""How long a webhook remembers what it sent and received."""
+"""How long a webhook remembers what it sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,13 @@ class Webhook:
     """human:NAME, or empty for one that was added without a token."""
     created_at: datetime
     thread_id: str | None = None
+    topic: str | None = None
+    """The topic of its thread."""
     name: str = ""
     """Name of an incoming webhook. Its messages appear under it."""
     url: str = ""
     """Where an outgoing webhook sends to."""
-    events: list[EventType] = field(default_factory=list)
+    events: list[ChangeType] = field(default_factory=list)
     from_webhooks: bool = False
     attempts: int = 0
     """Failed attempts to send the next event."""
@@ -46,8 +48,6 @@ class Webhook:
     """When the next event is tried again."""
     disabled: str | None = None
     """Why it is disabled."""
-    topic: str | None = None
-    """The topic of its thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class StoredWebhook(Webhook):
 
 @dataclass(frozen=True, slots=True)
 class WebhookCall:
-    """An event that was sent, or a delivery that was received, at its last attempt."""
+    """An event that was sent, at its last attempt."""
 
     id: str
     event: str
@@ -71,10 +71,7 @@ class WebhookCall:
 
 
 def add(change: Change, webhook: StoredWebhook) -> None:
-    params = params_of(replace(webhook, position=events.last_id(change)))
-    for name in ("attempts", "failing_since", "next_at", "disabled", "topic"):
-        del params[name]
-    change.run("insert_webhook", **params)
+    change.run("insert_webhook", **params_of(replace(webhook, position=events.last_id(change))))
 
 
 def everyone(read: Reader) -> list[StoredWebhook]:
@@ -82,8 +79,7 @@ def everyone(read: Reader) -> list[StoredWebhook]:
 
 
 def find(read: Reader, id: str) -> StoredWebhook | None:
-    row = read.one("webhook", id=id)
-    return from_row(StoredWebhook, row) if row else None
+    return next((one for one in everyone(read) if one.id == id), None)
 
 
 def must_exist(read: Reader, id: str) -> StoredWebhook:
@@ -92,75 +88,47 @@ def must_exist(read: Reader, id: str) -> StoredWebhook:
 
 def with_key(read: Reader, key: str) -> StoredWebhook | None:
     """The incoming webhook with this secret in its address."""
-    row = read.one("webhook_by_key", key_hash=tokens.hash_of(key)) if tokens.looks_right(key, KEY_PREFIX) else None
-    return from_row(StoredWebhook, row) if row else None
+    hash = tokens.hash_of(key) if tokens.looks_right(key, KEY_PREFIX) else ""
+    return next((one for one in everyone(read) if one.key_hash == hash), None)
 
 
 def remove(change: Change, id: str) -> None:
     change.run("delete_webhook", id=id)
 
 
-def enable(change: Change, webhook: StoredWebhook, *, skip_missed: bool) -> None:
-    change.run("enable_webhook", id=webhook.id, position=events.last_id(change) if skip_missed else webhook.position)
-
-
-# Sending
-
-
-def next_event(read: Reader, webhook: StoredWebhook) -> tuple[Event | None, int, bool]:
-    """The next event to send, up to which event the log was read, and whether there may be more. If the log no longer
-    has what follows, the event says so."""
+def next_event(read: Reader, id: str) -> tuple[StoredWebhook, Event | None, int, bool] | None:
+    """A webhook, its next event, up to which event the log was read, and whether there may be more. If the log no
+    longer has what follows, the event says so. None: the webhook sends nothing any more."""
+    webhook = find(read, id)
+    if webhook is None or webhook.disabled:
+        return None
     first, last = events.bounds(read)
     if not first - 1 <= webhook.position <= last:  # events were deleted, or the database is an older one
         gap = reset(first - 1 if webhook.position < first else last)
-        return gap, gap.id, True
+        return webhook, gap, gap.id, True
     batch, has_more = events.batch_after(read, webhook.position, webhook.thread_id, READ_AT_ONCE, MOST_BYTES)
     for event in batch:
         if event.type in webhook.events and (webhook.from_webhooks or not event.is_from_webhook):
-            return event, event.id, True
-    return None, batch[-1].id if has_more else last, has_more
+            return webhook, event, event.id, True
+    return webhook, None, batch[-1].id if has_more else last, has_more
 
 
-def move(change: Change, webhook: StoredWebhook, position: int) -> None:
-    """Store that there is nothing to send up to this event."""
-    change.run("move_webhook", id=webhook.id, before=webhook.position, position=position)
+def change_state(change: Change, before: StoredWebhook, after: StoredWebhook, call: WebhookCall | None = None) -> bool:
+    """Store how far a webhook is, unless another server has done so meanwhile, and what it sent."""
+    known = {"was_at": before.position, "was_next": micros(before.next_at) if before.next_at else 0}
+    is_ours = change.run("change_webhook", **params_of(after), **known) > 0
+    if is_ours and call:
+        note(change, after.id, call)
+    return is_ours
 
 
-def take_lease(change: Change, webhook: StoredWebhook, seconds: float) -> int | None:
-    """The right to send the next event for some seconds, or None if another server has it, or has sent the event."""
-    at = micros(now())
-    until = at + int(seconds * 1_000_000)
-    far = until + 3_600_000_000
-    is_ours = change.one("take_webhook_lease", id=webhook.id, position=webhook.position, now=at, until=until, far=far)
-    return until if is_ours else None
-
-
-def end_lease(change: Change, webhook: StoredWebhook, lease: int, call: WebhookCall) -> bool:
-    """Store how sending ended, unless another server has taken over meanwhile."""
-    names = ("position", "attempts", "failing_since", "next_at", "disabled")
-    ended = {name: stored(getattr(webhook, name)) for name in names}
-    if is_ours := change.run("end_webhook_lease", id=webhook.id, lease=lease, **ended):
-        note_sent(change, webhook.id, call)
-    return bool(is_ours)
-
-
-# What was sent and received
-
-
-def note_sent(change: Change, webhook_id: str, call: WebhookCall) -> None:
+def note(change: Change, webhook_id: str, call: WebhookCall) -> None:
     change.run("put_webhook_call", webhook_id=webhook_id, **params_of(call))
 
 
-def note_received(change: Change, webhook_id: str, delivery: str, event: str) -> bool:
-    """Whether this delivery is received for the first time."""
-    given = {"webhook_id": webhook_id, "id": delivery, "event": event}
-    return bool(change.run("insert_webhook_call", at=micros(now()), **given))
-
-
-def calls(read: Reader, webhook_id: str, limit: int, *, failed: bool) -> list[WebhookCall]:
+def calls(read: Reader, webhook_id: str) -> list[WebhookCall]:
     """The latest first."""
-    rows = read.all("webhook_calls", webhook_id=webhook_id, limit=limit, failed=int(failed))
-    return [from_row(WebhookCall, row) for row in rows]
+    return [from_row(WebhookCall, row) for row in read.all("webhook_calls", webhook_id=webhook_id)]
 
 
 def forget_old_calls(change: Change) -> None:

@@ -1,6 +1,6 @@
 -- Webhooks. Kind 'out' sends events to `url`: those after `position`, and of one thread if `thread_id` is given. Other kinds
--- post in that thread what comes to an address whose secret part has the hash `key_hash`. `secret` signs. `disabled` says
--- why nothing is sent. `lease` is until when a server is sending the next event.
+-- post in that thread what comes to an address whose secret part has the hash `key_hash`. `secret` signs. `next_at` is when
+-- another attempt is due, also while a server sends. `disabled` says why nothing is sent.
 CREATE TABLE webhooks (
     id text PRIMARY KEY,
     kind text NOT NULL,
@@ -17,11 +17,10 @@ CREATE TABLE webhooks (
     attempts integer NOT NULL DEFAULT 0,
     failing_since bigint,
     next_at bigint,
-    disabled text,
-    lease bigint NOT NULL DEFAULT 0
+    disabled text
 );
 
--- What webhooks sent and received lately, with the id that the receiver knows it by. No texts.
+-- What webhooks sent lately, with the id that the receiver knows it by. No texts.
 CREATE TABLE webhook_calls (
     webhook_id text NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
     id text NOT NULL,

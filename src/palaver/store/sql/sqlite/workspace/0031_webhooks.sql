@@ -1,6 +1,6 @@
 -- Webhooks. Kind 'out' sends events to `url`: those after `position`, and of one thread if `thread_id` is given. Other kinds
--- post in that thread what comes to an address whose secret part has the hash `key_hash`. `secret` signs. `disabled` says
--- why nothing is sent. `lease` is until when a server is sending the next event.
+-- post in that thread what comes to an address whose secret part has the hash `key_hash`. `secret` signs. `next_at` is when
+-- another attempt is due, also while a server sends. `disabled` says why nothing is sent.
 CREATE TABLE webhooks (
     id TEXT PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -17,11 +17,10 @@ CREATE TABLE webhooks (
     attempts INTEGER NOT NULL DEFAULT 0,
     failing_since INTEGER,
     next_at INTEGER,
-    disabled TEXT,
-    lease INTEGER NOT NULL DEFAULT 0
+    disabled TEXT
 ) STRICT, WITHOUT ROWID;
 
--- What webhooks sent and received lately, with the id that the receiver knows it by. No texts.
+-- What webhooks sent lately, with the id that the receiver knows it by. No texts.
 CREATE TABLE webhook_calls (
     webhook_id TEXT NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
     id TEXT NOT NULL,
