@@ -108,7 +108,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
         desk.stub.parent.mkdir(parents=True)
         real = Path(sys.executable).parent / "palaver"
         server = f'[ "$1" = mcp ] && exec "{real}" "$@"\n'
-        record = f'{{ echo "ARGS $*"; cat; echo; }} >> "{home}/calls.txt"\n'
+        record = f"""given=$(cat); printf 'ARGS %s\\n%s\\n' "$*" "$given" >> "{home}/calls.txt"\n"""
         desk.stub.write_text(f"#!/bin/sh\n{server}{record}", "utf-8")
         desk.stub.chmod(0o755)
         for name, content in program.settings(desk.start).items():
@@ -175,7 +175,7 @@ def test_a_check_says_that_codex_has_not_been_told_to_trust_the_hooks(desk: Desk
     desk.setup("codex")
     done = started_with(desk.env, "setup", "--check", "codex")
     assert done.returncode == 1
-    assert "Codex does not run 5 of 5 hooks, as they are not trusted yet. Type /hooks in Codex." in done.stdout
+    assert "Codex does not run 7 of 7 hooks, as they are not trusted yet. Type /hooks in Codex." in done.stdout
 
 
 @pytest.mark.thorough

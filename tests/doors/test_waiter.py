@@ -202,8 +202,8 @@ def test_a_session_has_one_waiter(server: StandIn, env: dict[str, str]):
         waiter.process.wait(PATIENCE)
 
 
-@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
-def test_it_ends_with_its_client(server: StandIn, env: dict[str, str], ending: signal.Signals):
+@pytest.mark.parametrize("name", ["claude-code", "codex", "opencode"])
+def test_it_ends_with_a_client_that_was_killed(server: StandIn, env: dict[str, str], name: str):
     client = (
         "import subprocess, sys\n"
         "pipe = subprocess.PIPE\n"
@@ -211,11 +211,13 @@ def test_it_ends_with_its_client(server: StandIn, env: dict[str, str], ending: s
         'waiter.stdin.write(b"{}")\n'
         "waiter.stdin.close()\n"
         "waiter.wait()\n"
+        "sys.stdin.read()\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", client, *command("wait")], env=env)
-    server.next("wait")
-    process.send_signal(ending)
-    process.wait()
+    words = command("wait", "--client", name)
+    process = subprocess.Popen([sys.executable, "-c", client, *words], env=env, stdin=subprocess.PIPE)
+    assert server.next("wait")["pid"] == process.pid
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
     server.next("closed")
 
 
@@ -224,6 +226,16 @@ def test_it_holds_up_no_client_that_waits_for_its_hooks(server: StandIn, env: di
     env.pop(variable)
     assert Waiter(env).end() == (0, "", "")
     assert server.asked.empty()
+
+
+def test_codex_goes_on_while_another_process_waits(server: StandIn, env: dict[str, str]):
+    waiter = Waiter(env, client="codex")
+    assert waiter.end() == (0, "", "")
+    assert server.next("wait")["session"] == waiter.session
+    assert Waiter(env, waiter.session, "codex").end() == (0, "", "")
+    server.answers.put(OVER)
+    server.next("closed")
+    assert server.asked.empty(), "the session had one waiter"
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="needs /proc")

@@ -40,6 +40,8 @@ SILENT_SECONDS = 60
 """After this time without a word, the system asks whether the other machine is still there."""
 WAKE = 2
 """The exit code that wakes Claude Code."""
+RUNG = "palaver: a message for you arrived."
+"""The prompt that wakes Codex."""
 SHOWN_FOLDER = "hooks"
 """Has a file for each session with the id of the last text that was written. It also locks the session's hooks."""
 SHOWN_KEPT = 30 * 86_400
@@ -60,7 +62,8 @@ HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
   Answer a hook of a coding agent. 'palaver setup' puts this command into the settings of the client.
 
   EVENT   session-start, prompt, stop, pre-compact or session-end; or wait: stay until a message to the agent
-          arrives while its session is idle, write it to standard error and exit with 2, which wakes Claude Code
+          arrives while its session is idle. Then write it to standard error and exit with 2, which wakes Claude
+          Code, or run 'codex queue', which wakes Codex
   CLIENT  claude-code (the default), codex, gemini-cli, cursor or opencode
 
   The JSON of the client is read from standard input. The answer is printed in the format of the client. If
@@ -103,7 +106,7 @@ def answer(event: str, client: str) -> None:
     url, token, is_here = server()
     if event in ("pre-compact", "session-end") and given.get("transcript_path"):
         record(str(given["transcript_path"]), "" if is_here else url, token)
-    told = about(client, session, folder, is_here)
+    told = about(client, session, folder, client_process() if is_here else None)
     if event == "session-start" and (failed := read_file(RECORDING_PROBLEM_FILE)):
         told["not_recorded"] = str(failed.get("problem"))[:500]
     if event == "prompt" and isinstance(given.get("prompt"), str) and (is_here or has_recall(folder)):
@@ -136,10 +139,10 @@ def session_of(client: str, given: dict[str, Any]) -> tuple[str, str]:
     return session, str(folder)
 
 
-def about(client: str, session: str, folder: str, is_here: bool) -> dict[str, Any]:
-    """What every request tells."""
+def about(client: str, session: str, folder: str, pid: int | None) -> dict[str, Any]:
+    """What every request tells. A server on another machine knows neither the process nor the folder."""
     told: dict[str, Any] = {"client": client, "session": session, "project": folder[:1000]}
-    return told | ({"pid": client_process()} if is_here else {"project": project(folder), "folder": folder[:1000]})
+    return told | ({"project": project(folder), "folder": folder[:1000]} if pid is None else {"pid": pid})
 
 
 # Waiting
@@ -151,19 +154,27 @@ def wait(client: str) -> int:
     from time import sleep
 
     if client == "claude-code" and (os.environ.get("CLAUDE_CODE_ENTRYPOINT") != "cli" or "AI_AGENT" not in os.environ):
-        return 0  # `claude -p`, the SDKs and versions before 2.1.2 go on only after their hooks
+        return 0  # `claude -p`, the SDKs and older versions go on only after their hooks
     session, folder = session_of(client, read_input(monotonic() + SECONDS))
-    own = ShownFile(f"{WAIT}-{client_process()}-{client}-{session}", 0.0)
+    pid = client_process() or os.getppid()
+    own = ShownFile(f"{WAIT}-{pid}-{client}-{session}", 0.0)
     try:
         own.__enter__()
     except HookProblem:
         return 0  # the session has its waiter
-    _thread.start_new_thread(end_with_client, (own.path,))
+    if client == "codex":
+        if os.fork():
+            return 0  # Codex goes on only after its hooks, so another process waits
+        os.setsid()
+        os.chdir("/")
+        for stream in range(3):
+            os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+    _thread.start_new_thread(end_with_client, (own.path, pid if client == "codex" else 0))
     pause = PAUSE
     while True:
         began = monotonic()
         url, token, is_here = server()
-        told = about(client, session, folder, is_here) | {"confirmed": []}
+        told = about(client, session, folder, pid if is_here else None) | {"confirmed": []}
         with suppress(OSError, HookProblem):
             status, data = sender(url, token)("/api/hooks/wait", json.dumps(told).encode(), began + WAIT_SECONDS)
             said = parsed(data) if status == 200 else {}
@@ -176,12 +187,17 @@ def wait(client: str) -> int:
         os.unlink(own.path)
     if not said.get("text"):
         return 0
+    if client == "codex":
+        # Its hook for prompts shows the message. So it is no word of the user's, and in no list of processes.
+        running = f"/proc/{pid}/exe"
+        program = running if os.path.exists(running) else "codex"
+        os.execvp(program, ["codex", "queue", "--thread", session, "--message", RUNG])
     with ShownFile(f"{client}-{session}", monotonic() + SECONDS) as shown:
         if client == "opencode":
             os.write(1, json.dumps(in_format_of(client, WAIT, str(said["text"]), {})).encode())
         else:
             os.write(2, f"{said['text']}\n".encode())
-        shown.put(*shown.ids, str(said.get("delivery") or ""))
+        shown.put(*shown.ids[-1:], str(said.get("delivery") or ""))
     if os.fork() == 0:  # only a waiter that ended with 2 wakes, so another process confirms
         os.closerange(0, 3)
         with suppress(HookProblem):  # the next event confirms it, too
@@ -190,12 +206,20 @@ def wait(client: str) -> int:
     return WAKE
 
 
-def end_with_client(path: str) -> None:
-    """End this process when nobody reads its output any more: the client ended, perhaps by kill -9."""
-    outputs = select.poll()
-    outputs.register(1, 0)
-    outputs.register(2, 0)
-    outputs.poll()
+def end_with_client(path: str, pid: int) -> None:
+    """End this process with its client, also after kill -9: when the client's process ends or, without a pid, when
+    nobody reads the output any more."""
+    with suppress(OSError):
+        if not pid:
+            outputs = select.poll()
+            outputs.register(1, 0)
+            outputs.register(2, 0)
+            outputs.poll()
+        elif sys.platform == "linux":
+            select.select([os.pidfd_open(pid)], [], [])
+        elif sys.platform == "darwin":
+            end = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+            select.kqueue().control([end], 1)
     with suppress(OSError):
         os.unlink(path)
     os._exit(0)

@@ -34,13 +34,17 @@ WAIT_SECONDS = 20 * 86_400
 """A client ends `palaver hook wait` after this time, and the next stop starts another one. Claude Code can count to 24
 days."""
 
-WAKES = {
-    "timeout": WAIT_SECONDS,
-    "asyncRewake": True,
-    "rewakeMessage": "palaver has a message for you:",
-    "rewakeSummary": "palaver: a message arrived",
+WAKES: dict[str, dict[str, Any]] = {
+    "rewake": {
+        "timeout": WAIT_SECONDS,
+        "asyncRewake": True,
+        "rewakeMessage": "palaver has a message for you:",
+        "rewakeSummary": "palaver: a message arrived",
+    },
+    "queue": {"timeout": HOOK_SECONDS},
 }
-"""How Claude Code runs the hook that waits: beside its work. If it exits with 2, its standard error begins a turn."""
+"""The hook that waits. Claude Code runs it beside its work; if it exits with 2, its standard error begins a turn. In
+Codex it leaves a process behind, which runs `codex queue`."""
 
 DAYS_KEPT = "cleanupPeriodDays"
 """The setting of Claude Code that says after how many days it deletes a session."""
@@ -206,7 +210,7 @@ class ClientProgram:
     hook_unit: int = 1
     """How many units a second has in the timeout of a hook."""
 
-    wakes: Literal["", "hook", "plugin"] = ""
+    wakes: Literal["", "rewake", "queue", "plugin"] = ""
     """How a message wakes an idle session: a hook that waits, or our plugin. "": it arrives with the next event."""
 
     longest_end: int = HOOK_SECONDS
@@ -285,8 +289,8 @@ class ClientProgram:
             hook: dict[str, Any] = {"command": command(event), "timeout": seconds * self.hook_unit}
             if self.has_groups:
                 hook = {"hooks": [{"type": "command", **hook}]}
-            if wakes and self.wakes == "hook" and event in ("session-start", "stop"):
-                hook["hooks"].append({"type": "command", "command": command(WAIT), **WAKES})
+            if wakes and self.wakes in WAKES and event in ("session-start", "stop"):
+                hook["hooks"].append({"type": "command", "command": command(WAIT), **WAKES[self.wakes]})
             yield SettingsEntry("hook", ("hooks", theirs), hook)
 
 
@@ -354,7 +358,7 @@ CLIENTS: tuple[ClientProgram, ...] = (
         programs=("claude",),
         hooks_file="settings.json",
         events=_EVENTS_OF_CLAUDE,
-        wakes="hook",
+        wakes="rewake",
         has_package=_has_claude_plugin,
     ),
     ClientProgram(
@@ -375,6 +379,7 @@ CLIENTS: tuple[ClientProgram, ...] = (
         programs=("codex",),
         hooks_file="hooks.json",
         events=_EVENTS_OF_CLAUDE,
+        wakes="queue",
         longest_end=3,  # Codex prints a warning at each start if the file asks for more.
         # Codex runs a hook only after a person has trusted it. Setup does not write that trust.
         hook_advice=f"Codex runs new hooks only after you trust them. {TRUST}",
@@ -424,6 +429,7 @@ CLIENTS: tuple[ClientProgram, ...] = (
         http={"type": "remote", "url": "{url}"},
         programs=("opencode",),
         hooks_file="plugins/palaver.js",
+        wakes="plugin",
     ),
     ClientProgram(
         "windsurf",

@@ -1,8 +1,8 @@
 // Written by 'palaver setup'. It is replaced when setup runs again.
 //
 // palaver in opencode: a session gets a briefing, each prompt gets the messages to the agent, and the session is
-// recorded when it is compacted or ends. All of it is done by 'palaver hook'. Whatever goes wrong there, opencode goes
-// on without it; 'palaver doctor' shows the last problem.
+// recorded when it is compacted or ends. A message to an idle session begins a turn in it. All of it is done by 'palaver
+// hook'. Whatever goes wrong there, opencode goes on without it; 'palaver doctor' shows the last problem.
 
 import { spawn } from "node:child_process";
 import { homedir } from "node:os";
@@ -11,23 +11,27 @@ import { join, resolve } from "node:path";
 const COMMAND = "palaver";
 /** @type {string[]} */
 const OPTIONS = [];
+const WAKES = true;
 const MILLISECONDS = 5000;
 
 /**
- * Run 'palaver hook'. The answer is the text for the model, or "".
+ * Run 'palaver hook'. The answer is the text for the model, or "". With a set it may run for long; then it is in the set.
  * @param {string} event
  * @param {object} told
+ * @param {Set<import("node:child_process").ChildProcess>} [waiters]
  * @returns {Promise<string>}
  */
-function ask(event, told) {
+function ask(event, told, waiters) {
   return new Promise((done) => {
     const child = spawn(COMMAND, ["hook", event, "--client", "opencode", ...OPTIONS], {
       stdio: ["pipe", "pipe", "ignore"],
     });
     let said = "";
-    const timer = setTimeout(() => child.kill("SIGKILL"), MILLISECONDS);
+    const timer = waiters ? undefined : setTimeout(() => child.kill("SIGKILL"), MILLISECONDS);
+    waiters?.add(child);
     const end = () => {
       clearTimeout(timer);
+      waiters?.delete(child);
       try {
         done(JSON.parse(said).text || "");
       } catch {
@@ -68,8 +72,26 @@ export const PalaverPlugin = async ({ client, directory }) => {
   /** The briefings of compacted sessions that no prompt has carried yet. */
   const briefings = new Map();
 
+  /** The sessions that wait for a message, and the processes that do it. */
+  const waiting = new Set();
+  const waiters = new Set();
+
   const tell = (/** @type {string} */ event, /** @type {string} */ id, more = {}) =>
     ask(event, { session_id: id, cwd: directory, transcript_path: database, ...more });
+
+  const goOn = async (/** @type {string} */ id, /** @type {string} */ text) => {
+    const parts = [{ type: "text", text, synthetic: true }];
+    if (text) await client.session.promptAsync({ path: { id }, body: { ...sessions.get(id), parts } });
+  };
+
+  const wait = safe(async (/** @type {string} */ id) => {
+    // 'opencode run' ends when it is idle.
+    if (!WAKES || process.argv.includes("run") || !sessions.get(id) || waiting.has(id)) return;
+    waiting.add(id);
+    const text = await ask("wait", { session_id: id, cwd: directory }, waiters);
+    waiting.delete(id);
+    if (sessions.get(id)) await goOn(id, text);
+  });
 
   const brief = (/** @type {string} */ id) => {
     if (sessions.get(id) && !briefings.has(id)) briefings.set(id, tell("session-start", id, { source: "compact" }));
@@ -87,6 +109,7 @@ export const PalaverPlugin = async ({ client, directory }) => {
       if (event.type === "session.created") created.add(id);
       if (event.type === "session.compacted") brief(id);
       if (event.type === "session.deleted") await end(id);
+      if (event.type === "session.idle") wait(id);
     }),
 
     "chat.message": safe(async ({ sessionID: id }, { message, parts }) => {
@@ -111,10 +134,7 @@ export const PalaverPlugin = async ({ client, directory }) => {
     // opencode goes on when a prompt was added before its answer is complete.
     "experimental.text.complete": safe(async ({ sessionID: id }) => {
       if (compacting.delete(id) || !sessions.get(id)) return;
-      const text = await tell("stop", id);
-      if (!text) return;
-      const parts = [{ type: "text", text, synthetic: true }];
-      await client.session.promptAsync({ path: { id }, body: { ...sessions.get(id), parts } });
+      await goOn(id, await tell("stop", id));
     }),
 
     "experimental.session.compacting": safe(async ({ sessionID: id }, { context }) => {
@@ -131,6 +151,7 @@ export const PalaverPlugin = async ({ client, directory }) => {
     }),
 
     dispose: safe(async () => {
+      for (const waiter of waiters) waiter.kill();
       await Promise.all([...sessions.keys()].map(end));
     }),
   };
