@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio.from_thread
 import httpx
@@ -45,6 +45,8 @@ class Websocket(Mcp):
 class Stateless(Mcp):
     """A client of `/mcp` as of 2026-07-28: every request stands alone and says which program sends it."""
 
+    able: ClassVar[dict[str, Any]] = {}
+
     def __init__(self, client: httpx.Client, program: str = "tests", path: str = "/mcp", token: str = "") -> None:
         self._client, self._path, self._ids, self._program = client, path, 0, program
         self.headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -61,7 +63,7 @@ class Stateless(Mcp):
                 "title": self._program.title(),
                 "version": "1",
             },
-            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientCapabilities": self.able,
         }
         asked = {"jsonrpc": "2.0", "id": self._ids, "method": method, "params": {**params, "_meta": meta}}
         about = {"mcp-method": method, **({"mcp-name": params["name"]} if "name" in params else {})}

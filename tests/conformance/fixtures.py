@@ -374,7 +374,7 @@ class FixtureDoor(mcp.McpDoor):
             found.tools.append(types.Tool(name=name, description=f"Fixture {name}.", input_schema=schema))
         return found
 
-    async def _call_tool(self, ctx: Context, params: Params) -> Answer:  # type: ignore[override]
+    async def _call_tool(self, ctx: Context, params: Params) -> Answer:
         if params.name in CONTENTS:
             return types.CallToolResult(content=CONTENTS[params.name])
         if params.name in TOOLS:

@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket
 from palaver import __version__
 from palaver.app import App
 from palaver.doors.authentication import Requester, StdioClient
-from palaver.doors.mcp import tools
+from palaver.doors.mcp import elicitation, tools
 from palaver.doors.mcp.connection import (
     ROOT,
     Context,
@@ -143,11 +143,15 @@ class McpRequests:
         )
         return types.ListToolsResult(tools=found)
 
-    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> elicitation.Asked:
         if tools.needs_project(params.name):
             await learn_project(ctx)
         requester = await self._requester_of(ctx)
-        calling = asyncio.create_task(tools.call(requester, params.name, params.arguments or {}))
+        calling: asyncio.Task[elicitation.Asked]
+        if elicitation.can_ask(ctx, requester, params):
+            calling = asyncio.create_task(elicitation.ask(ctx, requester, params))
+        else:
+            calling = asyncio.create_task(tools.call(requester, params.name, params.arguments or {}))
         try:
             seconds = 0.0
             while not (await asyncio.wait((calling,), timeout=PROGRESS_SECONDS))[0]:
