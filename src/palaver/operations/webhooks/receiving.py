@@ -24,9 +24,6 @@ from palaver.store.bus.webhooks import StoredWebhook
 from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
 
-NOTICES = "Webhooks"
-"""The topic of the thread with notices about webhooks that have no thread."""
-SIGNATURE = "x-hub-signature-256"
 DELIVERIES = ("x-github-delivery", "webhook-id", "idempotency-key")
 """Headers with the id of a delivery. One that comes again is not posted again."""
 
@@ -55,7 +52,7 @@ async def has_owner(here: Workspace, webhook: StoredWebhook) -> bool:
 def is_signed(webhook: StoredWebhook, headers: Mapping[str, str], body: bytes) -> bool:
     """Check the signature. GitHub always signs; a form may, and is known by the secret in its address."""
     right = f"sha256={hmac.digest(webhook.secret.encode(), body, hashlib.sha256).hex()}"
-    given = headers.get(SIGNATURE, right if webhook.kind == "form" else "")
+    given = headers.get("x-hub-signature-256", right if webhook.kind == "form" else "")
     return hmac.compare_digest(right.encode(), given.encode())
 
 
@@ -87,10 +84,10 @@ def receive(
 
 
 def post(change: Change, webhook: StoredWebhook, author: str, content: str, **others: Any) -> PostedMessage:
-    """Post in the thread of a webhook. The author is called as no agent and no person can be."""
+    """Post in the thread of a webhook, or else in "Webhooks". The author is called as no agent and no person can be."""
     name = f"{author} {names.WEBHOOK}"
     caller = Caller("human", name, scopes=frozenset({"write"}), is_authenticated=True, webhook=webhook.id)
-    thread_id = webhook.thread_id or open_thread(change, CreateThread(topic=NOTICES))[0].thread.id
+    thread_id = webhook.thread_id or open_thread(change, CreateThread(topic="Webhooks"))[0].thread.id
     given = {"thread_id": thread_id, "content": content, **others}
     posted: PostedMessage = post_message.work(change, caller, read(PostMessage, given, refuse_unknown=True))
     return posted
