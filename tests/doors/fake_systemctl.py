@@ -61,11 +61,8 @@ match sys.argv[1:]:
         if (state / "away").exists():
             sys.exit("Failed to connect to bus: No medium found")
         print("Version=252")
-    case ["--user", "show", *_]:
-        word = "active" if pid() else "inactive"
-        print(
-            f"ActiveState={word}\nSubState=running\nMainPID={pid()}\nActiveEnterTimestamp=Tue 2026-11-17 07:00:00 UTC"
-        )
+    case ["--user", "is-active", *_]:
+        sys.exit(0 if pid() else 3)
     case ["--user", "enable", _]:
         link.parent.mkdir(exist_ok=True)
         link.unlink(missing_ok=True)

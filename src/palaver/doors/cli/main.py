@@ -42,8 +42,6 @@ ADMIN_COMMANDS = {
     "hook": "serve:hook",
     "watch": "watch:watch",
     "service install": "manage.service:install",
-    "service status": "manage.service:status",
-    "service logs": "manage.service:logs",
     "service remove": "manage.service:remove",
     "reindex": "sessions:reindex",
     "verify": "sessions:verify",

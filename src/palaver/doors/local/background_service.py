@@ -73,6 +73,10 @@ def run(*commands: str) -> None:
             raise Unavailable(f"'{command}' failed: {said[-1] if said else f'exit code {done.returncode}'}")
 
 
+def succeeds(command: str) -> bool:
+    return _run(command).returncode == 0
+
+
 def _run(command: str) -> subprocess.CompletedProcess[str]:
     words = shlex.split(command)
     try:
@@ -149,8 +153,9 @@ class Systemd:
     stop = (f"systemctl --user disable --now {UNIT}",)
     forget = ("-systemctl --user daemon-reload", f"-systemctl --user reset-failed {UNIT}")
     """Follows the removal of the file."""
-    logs = f"journalctl --user --user-unit {UNIT} --lines {{lines}}"
-    follow = "--follow"
+    running = f"systemctl --user is-active --quiet {UNIT}"
+    state = f"systemctl --user status {UNIT}"
+    log = f"journalctl --user --user-unit {UNIT} --follow"
 
     def __init__(self, home: Path) -> None:
         folder = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -173,28 +178,6 @@ class Systemd:
         words = [_quoted(word.replace("$", "$$")) for word in command]
         return SYSTEMD_UNIT.format(environment="\n".join(variables), command=" ".join(words))
 
-    def environment(self, content: str) -> dict[str, str]:
-        """The environment in the content of a service's file."""
-        lines = re.findall(r'^Environment="?(.*?)"?\s*$', content, re.MULTILINE)
-        texts = (re.sub(r"\\(.)", lambda sign: sign[1].replace("t", "\t"), line.replace("%%", "%")) for line in lines)
-        return dict(text.split("=", 1) for text in texts)
-
-    def state(self) -> dict[str, Any]:
-        """Whether it runs (`pid`), since when, and its state in words."""
-        names = "ActiveState,SubState,Result,MainPID,ActiveEnterTimestamp,NRestarts"
-        done = _run(f"systemctl --user show {UNIT} --property={names}")
-        facts = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-        if done.returncode or not facts:
-            state = self.why_unavailable() or "systemd does not know it"
-            return {"state": state, "running_since": None, "pid": None}
-        state = f"{facts.get('ActiveState')} ({facts.get('SubState')})"
-        if (restarts := facts.get("NRestarts", "0")) != "0":
-            state += f", restarted {restarts} times after failures"
-        since = facts.get("ActiveEnterTimestamp") if facts.get("ActiveState") == "active" else None
-        if since is None and facts.get("Result") not in (None, "success"):
-            state += f", {facts['Result']}"
-        return {"state": state, "running_since": since, "pid": int(facts.get("MainPID") or 0) or None}
-
 
 def _quoted(text: str) -> str:
     """An argument of a unit file. Systemd replaces %, and reads backslashes as in C."""
@@ -206,7 +189,6 @@ class Launchd:
     """An agent of launchd."""
 
     forget = ()
-    follow = "-f"
 
     def __init__(self, home: Path) -> None:
         self.path = home / "Library" / "LaunchAgents" / f"{NAME}.plist"
@@ -215,7 +197,8 @@ class Launchd:
         self._name = f"{domain}/{NAME}"
         self.stop = (f"-launchctl bootout {self._name}",)
         self.start = (*self.stop, f"launchctl bootstrap {domain} {shlex.quote(str(self.path))}")
-        self.logs = f"tail -n {{lines}} {shlex.quote(self._log)}"
+        self.running = self.state = f"launchctl print {self._name}"
+        self.log = f"tail -f {shlex.quote(self._log)}"
 
     def why_unavailable(self) -> str | None:
         return None if shutil.which("launchctl") else "there is no launchd on this machine"
@@ -232,12 +215,3 @@ class Launchd:
             "Umask": 0o077,
         }
         return plistlib.dumps(plist).decode().replace("<plist", f"<!-- {MARKER} -->\n<plist", 1)
-
-    def environment(self, content: str) -> dict[str, str]:
-        return dict(plistlib.loads(content.encode()).get("EnvironmentVariables", {}))
-
-    def state(self) -> dict[str, Any]:
-        said = _run(f"launchctl print {self._name}").stdout
-        facts = dict(re.findall(r"^\s*(pid|state) = (.+)", said, re.MULTILINE))
-        pid = int(facts["pid"]) if "pid" in facts else None
-        return {"state": facts.get("state", "launchd does not know it"), "running_since": None, "pid": pid}

@@ -1,4 +1,4 @@
-"""Commands `service install`, `status`, `logs` and `remove`: run the server in the background, at every login."""
+"""Commands `service install` and `service remove`: run the server in the background, at every login."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from palaver.synced_files import make_folder
 
 START_SECONDS = 20.0
 """How long installing waits for the first answer of the server."""
-NOT_INSTALLED = "The service is not installed. Install it with 'palaver service install'."
 
 
 @options.add(*options.DATA)
@@ -60,7 +59,7 @@ def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
     content, before = manager.content(command, environment), _content(manager)
     if before is not None and not background_service.is_ours(before):
         raise Refused(f"{manager.path} was not written by palaver. Rename or delete it, then try again.")
-    is_running = manager.state()["pid"] is not None
+    is_running = background_service.succeeds(manager.running)
     if before == content and is_running and _health(settings):
         manager.path.chmod(0o600)
         output.say(f"The service is installed and running. Nothing to do. {settings.base_url}/")
@@ -76,12 +75,13 @@ def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
     while not _health(settings):
         if time.monotonic() > until:
             raise Unavailable(
-                f"The service was installed, but {settings.base_url} does not answer. See 'palaver service logs'."
+                f"The service was installed, but {settings.base_url} does not answer. See its log: {manager.log}"
             )
         time.sleep(0.1)
     output.say(
         f"The service runs now and at every login.\n"
-        f"  URL   {settings.base_url}/\n  Data  {settings.data.absolute()}\n  File  {manager.path}"
+        f"  URL    {settings.base_url}/\n  Data   {settings.data.absolute()}\n  File   {manager.path}\n"
+        f"  State  {manager.state}\n  Log    {manager.log}"
     )
     if shutil.which("loginctl") and not Path("/var/lib/systemd/linger", os.environ.get("USER") or "").exists():
         output.note("The service stops when you log out. To keep it running: loginctl enable-linger")
@@ -101,66 +101,20 @@ def _must_be_free(settings: Settings) -> None:
             ) from None
 
 
-@options.add("format", "json")
-@click.command("status")
-@click.pass_obj
-def status(target: options.Target) -> None:
-    """Show whether the service is installed, runs and answers. The exit code is 5 if it does not answer."""
-    manager = background_service.manager()
-    content = _content(manager)
-    if content is None or not background_service.is_ours(content):
-        raise NotFoundMessage(NOT_INSTALLED)
-    settings = load({}, manager.environment(content))
-    health = _health(settings)
-    watch = (_answer(settings, "/readyz") or {}).get("watch") if health else None
-    facts: dict[str, Any] = {
-        "file": str(manager.path),
-        **manager.state(),
-        "url": f"{settings.base_url}/",
-        "data": str(settings.data.absolute()),
-        "answers": bool(health),
-        "version": (health or {}).get("version"),
-        "watch": watch["state"] if isinstance(watch, dict) else "off",
-        "recorded_turns": watch["turns"] if isinstance(watch, dict) else None,
-    }
-    if target.format == "table":
-        shown = {name: "-" if value is None else output.cell(name, value) for name, value in facts.items()}
-        output.say("\n".join(f"{name.replace('_', ' '):<15} {value}" for name, value in shown.items()))
-    else:
-        output.say(output.as_json(facts))
-    if not health:
-        raise Unavailable(f"The server does not answer at {settings.base_url}. See 'palaver service logs'.")
-
-
-@click.command("logs")
-@click.option("--follow", "-f", is_flag=True, help="Show new lines as they are written, until Ctrl-C.")
-@click.option("--lines", "-n", type=click.IntRange(0), default=200, help="Number of lines. [default: 200]")
-def logs(follow: bool, lines: int) -> None:
-    """Show the log of the service."""
-    manager = background_service.manager()
-    if _content(manager) is None:
-        raise NotFoundMessage(NOT_INSTALLED)
-    command = shlex.split(manager.logs.format(lines=lines)) + [manager.follow] * follow
-    if not shutil.which(command[0]):
-        raise Unavailable(f"'{command[0]}' is not installed, so the log cannot be shown.")
-    os.execvp(command[0], command)
-
-
 @click.command("remove")
 def remove() -> None:
     """Stop the service and remove its file. The data stays."""
     manager = background_service.manager()
     content = _content(manager)
     if content is None:
-        raise NotFoundMessage(NOT_INSTALLED)
+        raise NotFoundMessage("The service is not installed. Install it with 'palaver service install'.")
     if not background_service.is_ours(content):
         raise Refused(f"{manager.path} was not written by palaver, so it is not removed.")
     is_available = manager.why_unavailable() is None
     background_service.run(*manager.stop * is_available)
     manager.path.unlink()
     background_service.run(*manager.forget * is_available)
-    data = manager.environment(content).get("PALAVER_HOME", "")
-    output.say(f"The service was removed. Its data stays in {data}.")
+    output.say("The service was removed. Its data stays.")
 
 
 def _content(manager: Systemd | Launchd) -> str | None:
@@ -173,12 +127,8 @@ def _content(manager: Systemd | Launchd) -> str | None:
 
 
 def _health(settings: Settings) -> dict[str, Any] | None:
-    """The answer of /healthz if a palaver server answers, else None."""
-    found = _answer(settings, "/healthz")
-    return found if found and "version" in found else None
-
-
-def _answer(settings: Settings, path: str) -> dict[str, Any] | None:
-    """Ask the server at its own address: a public URL may lead through a proxy."""
+    """The answer of /healthz if a palaver server answers, else None. It is asked at its own address: a public URL may
+    lead through a proxy."""
     own = replace(settings, public_url="").base_url
-    return answer_of(own, path, host=urlsplit(settings.base_url).netloc)
+    found = answer_of(own, "/healthz", host=urlsplit(settings.base_url).netloc)
+    return found if found and "version" in found else None
