@@ -49,6 +49,7 @@ ROUTES: dict[str, Need] = {
     "POST /api/messages/{message_id}/reactions": "write",
     "DELETE /api/messages/{message_id}/reactions/{reaction:any}": "write",
     "GET /api/messages/{message_id}/reactions": "read",
+    "GET /api/messages/{message_id}/receipts": "read",
     "POST /api/questions": "write",
     "GET /api/questions": "read",
     "GET /api/questions/{question_id}": "read",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
-from palaver.model.messages import Message, Reaction, Thread
+from palaver.model.messages import Message, Reaction, Receipt, Thread
 from palaver.model.people import Agent
 from palaver.model.questions import InboxQuestion
 from palaver.model.visibility import mask_payload
@@ -126,10 +126,10 @@ def agent_session(agent: Agent) -> Event:
     return replace(agent_online(agent), type="agent.session")
 
 
-def message_receipts(message: Message, receipts: list[dict[str, str]]) -> Event:
-    """How far a message got to some of its receivers."""
-    payload = _payload(message, "message_id", "thread_id", receipts=receipts)
-    return Event("msg.receipt", message.thread_id, payload, message.id)
+def message_receipts(message_id: str, thread_id: str, receipts: list[Receipt]) -> Event:
+    """How far a message got to some of the agents that it names."""
+    payload = {"message_id": message_id, "thread_id": thread_id, "receipts": receipts}
+    return Event("msg.receipt", thread_id, encode(payload), message_id)
 
 
 def question_changed(type: EventType, question: InboxQuestion, metadata: dict[str, Any]) -> Event:

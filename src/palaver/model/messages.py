@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 Status = Literal["discuss", "implement", "review", "done", "closed", "archived"]
 Role = Literal["user", "assistant", "system", "tool"]
+ReceiptState = Literal["stored", "delivered", "read", "reacted", "declined", "answered", "not_reached"]
 Priority = Literal["low", "normal", "high", "urgent", "system"]
 
 
@@ -63,6 +64,24 @@ class Message:
         if self.metadata and isinstance(self.metadata.get("handoff_target"), str):
             wanted.add(self.metadata["handoff_target"])
         return not names.isdisjoint(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """How far a message got to one agent that it names."""
+
+    name: str
+    agent_id: str | None
+    state: ReceiptState
+    way: str | None = None
+    """How it reached the agent: wake, prompt, stop or briefing by its hooks, or mcp when it read the thread."""
+    turn: int | None = None
+    """The turn of the session that read it."""
+    at: datetime | None = None
+    reaction: str | None = None
+    answer_id: str | None = None
+    reason: str | None = None
+    """Why it was not reached, or what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)

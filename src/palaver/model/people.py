@@ -33,6 +33,8 @@ PROGRAM_TITLES = {
 
 OTHER_NAMES = {"gemini": "gemini-cli", "github-copilot": "copilot", "copilot-cli": "copilot"}
 """Programs that call themselves differently in different places."""
+HOOKED = frozenset({"claude-code", "codex", "gemini-cli", "cursor", "opencode"})
+"""Programs whose hooks `palaver setup` sets up."""
 _ENDINGS = re.compile(r"(-mcp)?(-client)?$")
 
 

@@ -16,7 +16,7 @@ from dataclasses import fields, make_dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from palaver.model.messages import Message, Thread
+from palaver.model.messages import Message, Receipt, Thread
 from palaver.model.people import Agent, Answers
 from palaver.model.search import CompactItem, GetResponse, LeanItem, ResultItem, SaidItem, SearchResponse, SpecifiedItem
 from palaver.model.times import iso
@@ -35,7 +35,8 @@ MESSAGE = (
 )
 FIELDS: dict[type, str] = {
     Message: MESSAGE,
-    PostedMessage: f"{MESSAGE} thread_id reached unknown_names",
+    PostedMessage: f"{MESSAGE} thread_id reached unknown_names receipts",
+    Receipt: "name state way turn at reaction answer_id reason",
     EditedMessage: f"{MESSAGE} thread_id version edited_by no_change",
     Messages: "thread_id messages current_seq has_more reply_token hint",
     Waited: "messages current_seq has_more timed_out reply_token hint",
@@ -67,7 +68,7 @@ PLAIN = FIELDS | {
 FORMS: dict[Answers, dict[type, str]] = {"full": {}, "plain": PLAIN, "compact": COMPACT}
 DEFAULTS: dict[str, Any] = {
     "role": "user", "priority": "normal", "mentions": [], "edit_version": 0, "reached": [], "unknown_names": [],
-    "description": "", "capabilities": [], "skills": [], "suppressed": 0, "available": True,
+    "receipts": [], "description": "", "capabilities": [], "skills": [], "suppressed": 0, "available": True,
 }  # fmt: skip
 """Values that say nothing, by the names of their fields. They are left out, and so is null."""
 

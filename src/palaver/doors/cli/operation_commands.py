@@ -22,6 +22,17 @@ FROM_STDIN = "content"
 OPTION_PREFIX = "option_"
 """Prefix of hidden options that can replace an argument: --agent A instead of A."""
 
+WAIT_READ: list[click.Parameter] = [
+    click.Option(
+        ["--wait-read"],
+        is_flag=True,
+        help="Wait until every agent that it names has read it or cannot be reached. Prints the receipts.",
+    )
+]
+"""An option of `post`."""
+MOST_WAIT = 86_400
+RECEIPT_COLUMNS = ["name", "state", "way", "turn", "reason"]
+
 Description = dict[str, Any]
 """A command as `commands.json` describes it."""
 
@@ -32,15 +43,19 @@ def command(name: str, about: Description) -> click.Command:
 
     def run(**values: Any) -> None:
         target = options.target_of(click.get_current_context())
+        waits = values.pop("wait_read", False)
         given = _request(about, _arguments(about, fields, values))
         thread: ThreadOption = "required" if "thread_id" in about["takes"] else "filter"
         answer = ask(target, about["operation"], given, thread)
+        if waits:
+            answer = ask(target, "bus.receipts:get_receipts", {"message_id": answer["id"], "wait_s": MOST_WAIT})
+            return output.show(answer, target.format, columns=RECEIPT_COLUMNS, rows="receipts", text=None)
         output.show(answer, target.format, columns=about["columns"], rows=about["rows"], text=about["text"])
 
     return click.Command(
         name.rpartition(" ")[2],
         callback=run,
-        params=parameters(about),
+        params=parameters(about) + (WAIT_READ if name == "post" else []),
         help=about["description"],
         short_help=about["summary"],
         no_args_is_help=any(fields[field]["is_required"] for field in about["takes"]),

@@ -14,6 +14,7 @@ from palaver.model.events import agent_offline
 from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
 from palaver.operations.bus.questions import expire_questions
+from palaver.operations.bus.receipts import return_unread
 from palaver.operations.sessions.carry_over import carry_over
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.settings import Settings
@@ -65,6 +66,7 @@ async def sweep_forever(workspaces: Workspaces) -> None:
         for here in workspaces():
             await _try(here, "maintenance", sweep)
             await _try(here, "expiring questions", expire_questions)
+            await _try(here, "returning messages", return_unread)
             if number % SWEEPS_PER_INDEX_CHECK == 0:
                 await check_index_if_due(here)
                 await _try(here, "deleting old sessions", forget_old_state)

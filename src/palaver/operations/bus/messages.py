@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import accumulate, islice
 from typing import Annotated, cast
 
@@ -16,7 +17,7 @@ from palaver.model import visibility
 from palaver.model.answers import answer_of
 from palaver.model.events import agent_online, message_deleted, message_edited, message_new, message_receipts
 from palaver.model.ids import new_id
-from palaver.model.messages import Edit, Message, Priority, Reaction, Role, Thread
+from palaver.model.messages import Edit, Message, Priority, Reaction, Receipt, Role, Thread
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import Id, Ids, Line, Metadata, NotBlank, Records, Request, Seq, Text, Trimmed, clamp
 from palaver.model.times import now
@@ -25,7 +26,7 @@ from palaver.operations.bus.content_filter import refuse_secrets, refuse_too_man
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, only, operation
 from palaver.search.sources import parse_uri
-from palaver.store.bus import agents, messages, questions, read_marks, threads
+from palaver.store.bus import agents, messages, questions, read_marks, receipts, threads
 from palaver.store.bus.mentions import Receivers
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
@@ -137,6 +138,8 @@ class PostMessage(OneThread):
     """A retry with the same key returns the first message."""
     reply_token: Id | None = None
     """From the last answer; works as idempotency_key."""
+    return_after_s: Annotated[int, clamp(5, 30 * 86_400)] | None = None
+    """If an agent that it names has not read it after so many seconds, you get a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +149,12 @@ class PostedMessage(Message):
     reached: list[str] = field(default_factory=list)
     unknown_names: list[str] = field(default_factory=list)
     """Mentioned names that nobody has."""
+    receipts: list[Receipt] = field(default_factory=list)
+    """How far it got to each agent that it names: stored, or not_reached with the reason."""
 
 
 @operation(
-    Tool("msg_post", acts=True, hidden=("role", "images", "files")),
+    Tool("msg_post", acts=True, hidden=("role", "images", "files", "return_after_s")),
     Route("POST", "/api/threads/{thread_id}/messages", status=201, from_headers={"idempotency-key": "idempotency_key"}),
     Command(
         "post",
@@ -173,7 +178,8 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Posted
         last_seq = threads.lock(change, thread.document_id)
         if key and (first := messages.by_key(change, thread, author.label, key)):
             (known,) = messages.with_reactions(change, [first])
-            return _posted_message(caller, known, messages.receivers_of(change, thread, known))
+            receivers = messages.receivers_of(change, thread, known)
+            return _posted_message(caller, known, receivers, receipts.of_message(change, first, receivers))
         if request.expected_last_seq not in (None, last_seq):
             expected = request.expected_last_seq or 0
             unread = messages.newest(change, thread, UNREAD_SHOWN + 1, after_seq=max(expected, 0))
@@ -217,21 +223,23 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Posted
     )
     receivers = messages.add(change, thread, message, key)
     change.tell(message_new(message))
-    if receivers.agents:
-        stored = [{"agent_id": one.id, "name": one.shown_name, "state": "stored"} for one in receivers.agents.values()]
-        change.tell(message_receipts(message, stored))
+    found = receipts.of_message(change, messages.must_exist(change, id), receivers) if receivers.keys else []
+    if found:
+        change.tell(message_receipts(id, message.thread_id, found))
+    if found and request.return_after_s:
+        receipts.return_at(change, id, now() + timedelta(seconds=request.return_after_s))
     if author.agent:
         read_marks.join(change, author.agent.id, thread.document_id, message.seq)
         mark_active(change, author.agent, "msg_post")
-    return _posted_message(caller, message, receivers)
+    return _posted_message(caller, message, receivers, found)
 
 
-def _posted_message(caller: Caller, message: Message, receivers: Receivers) -> PostedMessage:
+def _posted_message(caller: Caller, message: Message, receivers: Receivers, found: list[Receipt]) -> PostedMessage:
     """The answer to a post. A message that names nobody is shown as everywhere else."""
     shown, unknown = visibility.mask_message(caller, message), list(receivers.unknown.values())
     if not receivers.reached and not unknown:
         return cast(PostedMessage, shown)
-    return answer_of(PostedMessage, shown, reached=receivers.reached, unknown_names=unknown)
+    return answer_of(PostedMessage, shown, reached=receivers.reached, unknown_names=unknown, receipts=found)
 
 
 def mark_active(change: Change, agent: Agent, activity: str) -> None:

@@ -253,6 +253,16 @@ def hook_connection(read: Reader, session_id: str) -> HookConnection | None:
     return HookConnection(**row) if row else None
 
 
+def running_connections(read: Reader, agent_id: str) -> list[Row]:
+    """The connections of an agent whose processes have not ended, as far as this machine knows."""
+    return [row for row in read.all("connections_of_agent", agent_id=agent_id) if not _has_ended(row["id_hash"])]
+
+
+def has_left(read: Reader, agent_id: str) -> bool:
+    """Whether no running client acts as this agent."""
+    return bool(read.must("agent", id=agent_id)["is_released"])
+
+
 def set_hook_connection(change: Change, known: HookConnection, **changed: Any) -> None:
     """Store what a session does now, or which call waits to wake it."""
     values = known._replace(**changed)._asdict()

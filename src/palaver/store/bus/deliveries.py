@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
+from palaver.model.events import message_receipts
 from palaver.model.ids import new_id
+from palaver.model.messages import Receipt
 from palaver.model.times import instant, micros, now
 from palaver.store.bus import mentions
 from palaver.store.bus.agents import connection_key
 from palaver.store.bus.read_marks import Mention, ThreadReader
 from palaver.store.engines.database import Change, Reader
+from palaver.store.rows import from_row
 
 Way = Literal["briefing", "prompt", "stop", "wake"]
 """How a text reaches a session: at its start, at a prompt, at a stop, or by waking it."""
@@ -96,8 +99,12 @@ def offer(change: Change, context: HookContext, way: Way, messages: Iterable[Men
 
 def confirm(change: Change, session_id: str, deliveries: Iterable[str]) -> None:
     """The hook has written these texts."""
-    at, session = micros(now()), connection_key(session_id)
-    change.run_many("confirm_delivery", [{"id": one, "session": session, "at": at} for one in deliveries])
+    at, session = now(), connection_key(session_id)
+    for delivery in deliveries:
+        for row in change.all("delivered_now", id=delivery, session=session):
+            receipt = from_row(Receipt, row, name=row["display_name"] or row["name"], state="read", at=at)
+            change.tell(message_receipts(row["message_id"], row["thread_id"], [receipt]))
+        change.run("confirm_delivery", id=delivery, session=session, at=micros(at))
 
 
 def go_on(change: Change, session: HookSession) -> None:
@@ -115,4 +122,5 @@ def end_context(change: Change, session: HookSession) -> None:
 
 def forget(change: Change, session: HookSession) -> None:
     """The session starts with an empty context."""
-    change.run("delete_deliveries", **session.key)
+    for name in ("delete_deliveries", "forget_delivered_messages", "detach_deliveries"):
+        change.run(name, **session.key)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from palaver.model.messages import Message, Thread
+from palaver.model.events import message_receipts
+from palaver.model.messages import Message, Receipt, Thread
 from palaver.model.people import Agent, Caller
 from palaver.model.times import instant, micros, now
 from palaver.store.bus import mentions, messages, threads
@@ -103,6 +104,9 @@ PendingMarks = dict[tuple[str, str], int]
 
 def store_pending(change: Change, marks: PendingMarks) -> None:
     for (reader, thread_id), seq in marks.items():
+        for row in change.all("read_now", reader=reader, thread_id=thread_id, seq=seq, limit=MOST_MENTIONS):
+            receipt = from_row(Receipt, row, name=row["display_name"] or row["name"], state="read", way="mcp", at=now())
+            change.tell(message_receipts(row["message_id"], thread_id, [receipt]))
         change.run("advance_read_mark_of_thread", reader=reader, thread_id=thread_id, seq=seq)
 
 

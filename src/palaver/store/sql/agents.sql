@@ -103,7 +103,7 @@ UPDATE agent_connections SET waiter = '' WHERE waiter = :waiter;
 DELETE FROM agent_connections WHERE id_hash = :id_hash;
 
 -- name: connections_of_agent  the connections of an agent
-SELECT id_hash FROM agent_connections WHERE agent_id = :agent_id;
+SELECT id_hash, state, waiter FROM agent_connections WHERE agent_id = :agent_id;
 
 -- name: forget_old_connections  forget connections that were not used lately
 DELETE FROM agent_connections WHERE used_at < :before;

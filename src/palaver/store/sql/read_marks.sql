@@ -108,7 +108,7 @@ WHERE n.name = :name AND n.seen_at IS NULL AND n.passage_id > :after AND t.statu
   AND NOT EXISTS (SELECT 1 FROM passages q WHERE q.document_id = n.document_id AND q.position > n.seq
                     AND (q.author_id = :agent_id OR (q.author_id IS NULL AND q.author = :person)))
   AND NOT EXISTS (SELECT 1 FROM delivered_messages x JOIN deliveries v ON v.id = x.delivery_id
-                  WHERE x.passage_id = n.passage_id AND v.reader = :reader
+                  WHERE x.passage_id = n.passage_id AND v.reader = :reader AND x.is_over = 0
                     AND (v.shown_at IS NOT NULL OR (v.session <> :session AND v.offered_at > :recent)))
 ORDER BY n.passage_id LIMIT :limit;
 
@@ -142,18 +142,64 @@ ORDER BY offered_at DESC, id DESC;
 
 -- name: shown_messages  the messages in the context of a session that its agent has not handled so far
 SELECT DISTINCT x.passage_id FROM delivered_messages x JOIN deliveries v ON v.id = x.delivery_id
-WHERE v.session = :session AND v.reader = :reader AND v.shown_at IS NOT NULL;
+WHERE v.session = :session AND v.reader = :reader AND v.shown_at IS NOT NULL AND x.is_over = 0;
 
 -- name: forget_delivered_messages  the messages of the texts that a session was shown are handled, or not in its context
-DELETE FROM delivered_messages WHERE delivery_id IN (
+UPDATE delivered_messages SET is_over = 1 WHERE is_over = 0 AND delivery_id IN (
     SELECT id FROM deliveries WHERE session = :session AND reader = :reader AND shown_at IS NOT NULL
 );
 
 -- name: end_context  the texts that a session was shown are no longer in its context
 UPDATE deliveries SET is_past = :is_past WHERE session = :session AND reader = :reader AND shown_at IS NOT NULL;
 
--- name: delete_deliveries  forget the texts of a session
-DELETE FROM deliveries WHERE session = :session AND reader = :reader;
+-- name: delete_deliveries  forget the texts that a session was offered and not shown
+DELETE FROM deliveries WHERE session = :session AND reader = :reader AND shown_at IS NULL;
+
+-- name: detach_deliveries  the texts that a session was shown count for receipts only
+UPDATE deliveries SET session = '' WHERE session = :session AND reader = :reader;
+
+-- name: delivered_now  the messages in a text that is being confirmed
+SELECT p.native_id AS message_id, d.native_id AS thread_id, v.reader AS agent_id, a.name, a.display_name, v.way, v.turn
+FROM deliveries v JOIN delivered_messages x ON x.delivery_id = v.id JOIN passages p ON p.id = x.passage_id
+JOIN documents d ON d.id = p.document_id JOIN agents a ON a.id = v.reader
+WHERE v.id = :id AND v.session = :session AND v.shown_at IS NULL;
+
+-- name: receipts  how far a message got to each of its receivers: in a text, read in its thread, with a reaction
+SELECT n.name, n.seen_at, m.seq AS read_seq, v.way, v.turn, v.offered_at, v.shown_at, r.reaction,
+       r.created_at AS reacted_at
+FROM mentions n
+LEFT JOIN read_marks m ON m.document_id = n.document_id AND m.reader = n.name
+LEFT JOIN deliveries v ON v.id = (
+    SELECT w.id FROM delivered_messages x JOIN deliveries w ON w.id = x.delivery_id
+    WHERE x.passage_id = n.passage_id AND w.reader = n.name
+    ORDER BY coalesce(w.shown_at, 9000000000000000000), w.offered_at DESC LIMIT 1)
+LEFT JOIN reactions r ON r.id = (
+    SELECT s.id FROM reactions s WHERE s.passage_id = n.passage_id AND s.agent_id = n.name
+    ORDER BY s.number DESC LIMIT 1)
+WHERE n.passage_id = :passage_id ORDER BY n.name;
+
+-- name: posts_of_receivers  what the receivers of a message posted after it
+SELECT q.native_id AS id, q.author_id, q.created_at, q.data FROM passages q
+WHERE q.document_id = :document_id AND q.position > :seq
+  AND q.author_id IN (SELECT n.name FROM mentions n WHERE n.passage_id = :passage_id)
+ORDER BY q.position LIMIT :limit;
+
+-- name: read_now  messages to an agent in a thread that it reads up to a seq
+SELECT p.native_id AS message_id, a.id AS agent_id, a.name, a.display_name
+FROM mentions n JOIN passages p ON p.id = n.passage_id JOIN documents d ON d.id = n.document_id
+JOIN agents a ON a.id = n.name LEFT JOIN read_marks m ON m.document_id = n.document_id AND m.reader = n.name
+WHERE n.name = :reader AND d.source = 'bus' AND d.native_id = :thread_id AND n.seen_at IS NULL
+  AND n.seq <= :seq AND n.seq > coalesce(m.seq, 0)
+ORDER BY n.seq LIMIT :limit;
+
+-- name: insert_return  a message comes back at this time if nobody has read it
+INSERT INTO returns (passage_id, due_at) VALUES (:passage_id, :due_at);
+
+-- name: due_returns  messages whose time is over
+SELECT p.native_id AS id FROM returns r JOIN passages p ON p.id = r.passage_id WHERE r.due_at <= :now;
+
+-- name: take_return  the time of a message is over; returns no row if another server has noticed it
+DELETE FROM returns WHERE passage_id = :passage_id;
 
 -- name: delete_old_deliveries  forget the texts of sessions that were long ago
 DELETE FROM deliveries WHERE offered_at < :before;
