@@ -139,7 +139,7 @@ class PostMessage(OneThread):
     reply_token: Id | None = None
     """From the last answer; works as idempotency_key."""
     return_after_s: Annotated[int, clamp(5, 30 * 86_400)] | None = None
-    """If an agent that it names has not read it after so many seconds, you get a message."""
+    """Seconds after which you get a message if an agent that it names has not read it."""
 
 
 @dataclass(frozen=True, slots=True)
