@@ -130,7 +130,7 @@ def test_the_answer_of_the_receiver_is_returned(api: httpx.Client, project: Proj
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(hand_over, api, project, to=receiver, wait_s=60)
         eventually(offered)
-        for agent, reaction in ((other, "declined"), (receiver, "seen"), (receiver, answer)):
+        for agent, reaction in ((other, "declined"), (receiver, answer)):
             told = {"agent_id": api.get(f"/api/agents/{agent}").json()["id"], "reaction": reaction}
             api.post(f"/api/messages/{offered()[0]['id']}/reactions", json=told).raise_for_status()
         assert waiting.result(60)["state"] == answer
@@ -157,8 +157,10 @@ def test_a_program_gets_it_when_it_first_starts_in_the_project(api: httpx.Client
 def test_small_talk_is_not_handed_over_and_no_agent_gets_its_own_session(api: httpx.Client, project: Project):
     session = work(project, agent=(own := word("robo-")))
     project.small_talk()
-    assert hand_over(api, project)["session_id"] == session
-    for told, status in (({"to": own}, 400), ({"to": word()}, 404), ({"session": word()}, 404)):
+    later = work(project, agent=(other := word("robo-")))
+    assert hand_over(api, project)["session_id"] == later
+    assert hand_over(api, project, to=other)["session_id"] == session
+    for told, status in (({"to": own, "session": session}, 400), ({"to": word()}, 404), ({"session": word()}, 404)):
         assert api.post("/api/handoff", json={"project": project.path, **told}).status_code == status
 
 

@@ -110,9 +110,9 @@ PROMPTS = (
         "standup",
         "Report what was done in this project, what is next, and what is stuck.",
         (Argument("since", "A date. Default: the last working day.", required=False),),
-        "Call palaver's tool catch_up for this project, with `since` (§since§; if that is none, the beginning of the "
-        "last working day). Report in three short parts, with names: done, next, stuck or waiting for somebody. Post "
-        "nothing unless you are asked to.",
+        "Call palaver's tool catch_up for this project, with `since`. Report in three short parts, with names: done, "
+        "next, stuck or waiting for somebody. Post nothing unless you are asked to.\n\nSince: §since§ (none means "
+        "the beginning of the last working day)",
     ),
 )
 

@@ -30,6 +30,8 @@ WAITS = ("stored", "delivered")
 class GetReceipts(OneMessage):
     wait_s: Annotated[int, clamp(0, 86_400)] = 0
     """Seconds to wait until every named agent has read it, or cannot be reached."""
+    for_reaction: bool = False
+    """Wait until each has reacted to it, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ async def get_receipts(workspace: Workspace, caller: Caller, request: GetReceipt
     """Get what became of a message at each agent that it names: stored, delivered, read, reacted, declined, answered,
     or not reached and why."""
     until = time.monotonic() + request.wait_s
+    states = (*WAITS, "read", "answered") if request.for_reaction else WAITS
 
     def look(read: Reader) -> Receipts:
         stored = messages.must_exist(read, request.message_id)
@@ -67,7 +70,7 @@ async def get_receipts(workspace: Workspace, caller: Caller, request: GetReceipt
             while True:
                 found = await workspace.read(look)
                 left = until - time.monotonic()
-                if left <= 0 or not any(one.state in WAITS for one in found.receipts):
+                if left <= 0 or not any(one.state in states and not one.reaction for one in found.receipts):
                     break
                 await listener.next(timeout=left)
     return found

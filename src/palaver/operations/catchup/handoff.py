@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -15,6 +13,7 @@ from palaver.model.projects import same_project
 from palaver.model.requests import Id, Line, NotBlank, Project, Request, clamp
 from palaver.operations import identity
 from palaver.operations.bus.messages import PostMessage, post_message
+from palaver.operations.bus.receipts import GetReceipts, get_receipts
 from palaver.operations.bus.threads import CreateThread, open_thread
 from palaver.operations.catchup.briefing import FENCE_TOKENS, TASK, Section, age, state_of, within_budget
 from palaver.operations.catchup.session_facts import SessionFacts, read_facts, requests_of, substance_of, unquoted
@@ -22,8 +21,7 @@ from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.operations.sessions.owners import must_be_indexed
 from palaver.operations.sessions.private import TurnText, privacy_rules
 from palaver.operations.sessions.steps import Step, parse_arguments, steps_of
-from palaver.store.bus import agents, messages, names
-from palaver.store.bus.feed import FeedClosed
+from palaver.store.bus import agents, names
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import outlines
 from palaver.store.workspaces import Workspace
@@ -66,7 +64,7 @@ class HandOff(Request):
     note: TurnText | None = None
     """The next step, or what else the receiver must know."""
     wait_s: Annotated[int, clamp(0, 600)] = 20
-    """Seconds to wait for accepted or declined, if the receiver is online."""
+    """Seconds to wait for accepted or declined, if the message reaches the receiver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +95,11 @@ async def hand_off(workspace: Workspace, caller: Caller, request: HandOff) -> Ha
         text = f"{PREVIEW.format(', '.join(could_take) or 'no agent is known yet')}\n{fence.fenced(state)}"
         return HandedOff("preview", None, could_take, facts.info.session_id, None, None, text)
     to, message = await workspace.change(lambda change: _post(change, caller, request, facts, state))
-    told = await _wait_for_answer(workspace, message, to, request.wait_s if to.is_online else 0)
+    wait = GetReceipts(message_id=message.id, wait_s=request.wait_s, for_reaction=True)
+    (receipt,) = (await get_receipts.work(workspace, caller, wait)).receipts
+    told = ANSWERS.get((receipt.reaction or "").casefold(), "offered")
     text = f"{told.capitalize()}: the session {facts.info.session_id} goes to {to.slug} ({TOPIC} #{message.seq})."
+    text = f"{text} {receipt.reason or ''}".rstrip()
     return HandedOff(told, to.slug, [], facts.info.session_id, message.id, message.thread_id, text)
 
 
@@ -109,7 +110,9 @@ def _read_state(read: Reader, caller: Caller, request: HandOff) -> tuple[Session
     project = request.project or caller.client.project or (own.project if own else None)
     known = read_facts(read, caller, project)
     wanted = [one for one in known if request.session in (None, one.info.session_id)]
-    if request.session is None:  # small talk is handed over only if there is nothing else
+    if request.session is None:  # small talk and sessions of the receiver only if there is nothing else
+        receivers = {one.id for one in agents.called(read, request.to or "")} - {own and own.id}
+        wanted = [one for one in wanted if one.info.agent_id not in receivers] or wanted
         wanted = [one for one in wanted if substance_of(one, 0) > 0] or wanted
     latest = max(wanted, key=lambda one: (own and one.info.agent_id == own.id, one.info.last_turn_at), default=None)
     advice = "List the sessions to see which you may read. Only recorded sessions can be handed over."
@@ -210,21 +213,3 @@ def _post(change: Change, caller: Caller, request: HandOff, facts: SessionFacts,
     told = {"handoff_target": to.id, "handoff": {"session_id": facts.info.session_id, "agent_id": facts.info.agent_id}}
     content = f"{ASKED.format(to.slug)}\n{fence.fenced(state)}"
     return to, post_message.work(change, caller, PostMessage(thread_id=thread.id, content=content, metadata=told))
-
-
-async def _wait_for_answer(workspace: Workspace, message: Message, to: Agent, seconds: float) -> State:
-    """The last reaction of the receiver that accepts or declines."""
-
-    def answer(read: Reader) -> State:
-        stored = messages.find(read, message.id)
-        found = messages.with_reactions(read, [stored])[0].reactions if stored else []
-        told = [ANSWERS.get(one.reaction.casefold()) for one in found if one.agent_id == to.id]
-        return next((state for state in reversed(told) if state), "offered")
-
-    until = time.monotonic() + seconds
-    state: State = "offered"
-    with suppress(FeedClosed):
-        async with workspace.feed(thread_id=message.thread_id) as listener:
-            while (state := await workspace.read(answer)) == "offered" and (left := until - time.monotonic()) > 0:
-                await listener.next(timeout=left)
-    return state

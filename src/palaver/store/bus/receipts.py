@@ -50,12 +50,12 @@ def _of_agent(read: Reader, stored: StoredMessage, agent: Agent, row: Row, posts
     is_read = row["shown_at"] or row["seen_at"] or (row["read_seq"] or 0) >= stored.message.seq
     way = row["way"] if row["shown_at"] or not is_read else "mcp"
     about: dict[str, Any] = {"name": agent.shown_name, "agent_id": agent.id, "way": way or None}
-    about["turn"] = row["turn"] if row["shown_at"] else None
+    about |= {"turn": row["turn"] if row["shown_at"] else None, "reaction": row["reaction"]}
     if answer := _answer(stored, posts, bool(is_read)):
         return Receipt(**about, state="answered", at=instant(answer["created_at"]), answer_id=answer["id"])
     if row["reaction"]:
         state: ReceiptState = "declined" if row["reaction"].casefold() in DECLINED else "reacted"
-        return Receipt(**about, state=state, at=instant(row["reacted_at"]), reaction=row["reaction"])
+        return Receipt(**about, state=state, at=instant(row["reacted_at"]))
     if is_read:
         at = row["shown_at"] or row["seen_at"]
         return Receipt(**about, state="read", at=instant(at) if at else None)
