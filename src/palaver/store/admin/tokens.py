@@ -7,12 +7,11 @@ import secrets
 import zlib
 from datetime import timedelta
 
-import orjson
-
 from palaver.errors import NotFound
 from palaver.model.people import Token
-from palaver.model.times import instant, maybe_instant, micros, now
+from palaver.model.times import micros, now
 from palaver.store.engines.database import Change, Reader, Row
+from palaver.store.rows import from_row, params_of
 
 PREFIX = "plv_"
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -47,35 +46,10 @@ def hash_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-def _token(row: Row) -> Token:
-    return Token(
-        id=row["id"],
-        workspace=row["workspace"],
-        kind=row["kind"],
-        name=row["name"],
-        agent_id=row["agent_id"],
-        scopes=orjson.loads(row["scopes"]),
-        created_at=instant(row["created_at"]),
-        expires_at=maybe_instant(row["expires_at"]),
-        last_used_at=maybe_instant(row["last_used_at"]),
-    )
-
-
 def create(change: Change, token: Token) -> str:
     """Store a token. Returns its secret, which is never stored."""
     secret = mint()
-    change.run(
-        "insert_token",
-        id=token.id,
-        hash=hash_of(secret),
-        workspace=token.workspace,
-        kind=token.kind,
-        name=token.name,
-        agent_id=token.agent_id,
-        scopes=orjson.dumps(token.scopes).decode(),
-        created_at=micros(token.created_at),
-        expires_at=micros(token.expires_at) if token.expires_at else None,
-    )
+    change.run("insert_token", hash=hash_of(secret), **params_of(token))
     return secret
 
 
@@ -95,12 +69,12 @@ def named(read: Reader, given: str) -> Token:
         row, shown = read.one("token_by_id", id=given), given
     if row is None:
         raise NotFound("token", shown, "List tokens to see their ids.")
-    return _token(row)
+    return from_row(Token, row)
 
 
 def valid(row: Row) -> Token | None:
     """The token of this row, unless it has expired."""
-    token = _token(row)
+    token = from_row(Token, row)
     return None if has_expired(token) else token
 
 
@@ -118,18 +92,18 @@ def is_stale(token: Token) -> bool:
 
 
 def everyone(read: Reader) -> list[Token]:
-    return [_token(row) for row in read.all("tokens")]
+    return [from_row(Token, row) for row in read.all("tokens")]
 
 
 def of(read: Reader, workspace: str) -> list[Token]:
-    return [_token(row) for row in read.all("tokens_of", workspace=workspace)]
+    return [from_row(Token, row) for row in read.all("tokens_of", workspace=workspace)]
 
 
 def must_exist(read: Reader, workspace: str, id: str) -> Token:
     row = read.one("token_of", workspace=workspace, id=id)
     if row is None:
         raise NotFound("token", id, "List tokens to see their ids.")
-    return _token(row)
+    return from_row(Token, row)
 
 
 def alive(read: Reader) -> set[str]:

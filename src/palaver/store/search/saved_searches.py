@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from palaver.errors import NotFound, Refused
+from palaver.errors import Refused, must_be_found
 from palaver.model.ids import new_id
-from palaver.model.times import instant, micros, now
-from palaver.store.engines.database import Change, Reader, Row
+from palaver.model.times import now
+from palaver.store.engines.database import Change, Reader
+from palaver.store.rows import from_row, params_of
 
 MOST_SAVED = 200
 """Searches that one owner can save."""
@@ -26,7 +27,7 @@ class SavedSearch:
 
 def all_of(read: Reader, owner: str) -> list[SavedSearch]:
     """The saved searches of an owner, by name."""
-    return [_search(row) for row in read.all("saved_searches", owner=owner)]
+    return [from_row(SavedSearch, row) for row in read.all("saved_searches", owner=owner)]
 
 
 def save(change: Change, owner: str, name: str, query: str) -> SavedSearch:
@@ -38,9 +39,7 @@ def save(change: Change, owner: str, name: str, query: str) -> SavedSearch:
     if len(known) >= MOST_SAVED:
         raise Refused(f"You have {MOST_SAVED} saved searches. Delete one first.")
     made = SavedSearch(new_id(), name, query, now())
-    change.run(
-        "insert_saved_search", id=made.id, owner=owner, name=name, query=query, created_at=micros(made.created_at)
-    )
+    change.run("insert_saved_search", owner=owner, **params_of(made))
     return made
 
 
@@ -59,10 +58,5 @@ def delete(change: Change, owner: str, id: str) -> SavedSearch:
 
 def must_exist(read: Reader, owner: str, id: str) -> SavedSearch:
     row = read.one("saved_search", owner=owner, id=id)
-    if row is None:
-        raise NotFound("search", id, "List your saved searches to see their ids.")
-    return _search(row)
-
-
-def _search(row: Row) -> SavedSearch:
-    return SavedSearch(row["id"], row["name"], row["query"], instant(row["created_at"]))
+    known = from_row(SavedSearch, row) if row else None
+    return must_be_found(known, "search", id, "List your saved searches to see their ids.")
