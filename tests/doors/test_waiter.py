@@ -19,6 +19,9 @@ from typing import Any
 import pytest
 from tests.helpers import PATIENCE, environment, free_port, word
 
+from palaver.doors import hook
+from palaver.text import hook_text
+
 WOKEN = {"agent": "claude-code-work", "text": "[plans #3] ann: the parser\ndrops «the» last line", "delivery": "d1"}
 OVER = {"agent": None, "text": "", "delivery": None}
 Json = dict[str, Any]
@@ -236,6 +239,18 @@ def test_codex_goes_on_while_another_process_waits(server: StandIn, env: dict[st
     server.answers.put(OVER)
     server.next("closed")
     assert server.asked.empty(), "the session had one waiter"
+
+
+def test_the_prompt_that_wakes_codex_counts_as_ours():
+    assert hook.RUNG == hook_text.RUNG
+    assert hook_text.is_hook_text(hook.RUNG)
+
+
+@pytest.mark.parametrize("prompt", [hook.RUNG, "<task-notification>palaver: a message arrived</task-notification>"])
+def test_a_wake_is_no_prompt_of_the_user(server: StandIn, env: dict[str, str], prompt: str):
+    told = json.dumps({"session_id": "s", "cwd": "/", "prompt": prompt}).encode()
+    subprocess.run(command("prompt"), input=told, env=env, check=True, timeout=PATIENCE)
+    assert "prompt" not in server.next("prompt")
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/smaps_rollup"), reason="needs /proc")

@@ -42,6 +42,8 @@ WAKE = 2
 """The exit code that wakes Claude Code."""
 RUNG = "palaver: a message for you arrived."
 """The prompt that wakes Codex."""
+NOT_TYPED = (RUNG, "<task-notification>")
+"""How prompts begin that no person typed. Claude Code reports a wake as such a notification."""
 SHOWN_FOLDER = "hooks"
 """Has a file for each session with the id of the last text that was written. It also locks the session's hooks."""
 SHOWN_KEPT = 30 * 86_400
@@ -109,8 +111,10 @@ def answer(event: str, client: str) -> None:
     told = about(client, session, folder, client_process() if is_here else None)
     if event == "session-start" and (failed := read_file(RECORDING_PROBLEM_FILE)):
         told["not_recorded"] = str(failed.get("problem"))[:500]
-    if event == "prompt" and isinstance(given.get("prompt"), str) and (is_here or has_recall(folder)):
-        told["prompt"] = given["prompt"][:MOST_PROMPT].replace("\0", "")
+    prompt = given.get("prompt")
+    is_typed = event == "prompt" and isinstance(prompt, str) and not prompt.lstrip().startswith(NOT_TYPED)
+    if is_typed and (is_here or has_recall(folder)):
+        told["prompt"] = prompt[:MOST_PROMPT].replace("\0", "")
     if isinstance(source := given.get("source") or given.get("trigger"), str):
         told["source"] = source[:60]
     send = sender(url, token)

@@ -38,7 +38,7 @@ WAKES: dict[str, dict[str, Any]] = {
     "rewake": {
         "timeout": WAIT_SECONDS,
         "asyncRewake": True,
-        "rewakeMessage": "palaver has a message for you:",
+        "rewakeMessage": "A message arrived.",
         "rewakeSummary": "palaver: a message arrived",
     },
     "queue": {"timeout": HOOK_SECONDS},

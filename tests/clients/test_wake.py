@@ -1,0 +1,137 @@
+"""The doorbell in real programs: a message begins a turn in a session that is idle in a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.clients.install import to_test
+from tests.clients.model import start_model
+from tests.clients.programs import PROGRAMS
+from tests.clients.run import start_palaver
+from tests.clients.terminal import Terminal, open_terminal
+from tests.clients.test_hooks import Desk
+from tests.helpers import eventually, started_with
+
+pytestmark = pytest.mark.clients
+
+ASKS = {"claude": "❯", "codex": "Ask Codex", "opencode": "Ask anything"}
+"""What a program shows when it waits for a prompt."""
+
+
+@dataclass
+class Seat(Desk):
+    """A desk where the client runs in a terminal."""
+
+    @contextmanager
+    def open(self) -> Iterator[Terminal]:
+        work = self.home / "work"
+        work.mkdir(exist_ok=True)
+        with start_model(self.script()) as self.model:
+            for name, content in {**self.program.settings(self.start), **self.first_answers(work)}.items():
+                (self.home / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.home / name).write_text(content, "utf-8")
+            done = started_with(self.env, "setup", self.name)
+            assert done.returncode == 0, (done.stdout, done.stderr)
+            with open_terminal(self.command(), {**self.env, "TERM": "xterm-256color"}, work) as terminal:
+                eventually(lambda: ASKS[self.program.name] in terminal.text)
+                yield terminal
+
+    def first_answers(self, work: Path) -> dict[str, str]:
+        """What the program asks a person at its first start."""
+        if self.program.name == "codex":
+            return {".codex/config.toml": f'[projects."{work}"]\ntrust_level = "trusted"\n'}
+        if self.program.name == "opencode":
+            return {}
+        trust = {str(work): {"hasTrustDialogAccepted": True}}
+        key = {"approved": [self.program.environment(self.start)["ANTHROPIC_API_KEY"]]}
+        told = {"hasCompletedOnboarding": True, "theme": "dark", "customApiKeyResponses": key, "projects": trust}
+        return {".claude.json": json.dumps(told)}
+
+    def command(self) -> list[str]:
+        if self.program.name != "codex":
+            return [self.program.name]
+        command = self.program.command(self.start)[:-1]
+        left_out = ("exec", "--skip-git-repo-check")
+        return [word for word in command if word not in left_out] + ["--dangerously-bypass-hook-trust"]
+
+    @property
+    def turns(self) -> list[str]:
+        """What the model read, turn by turn."""
+        assert self.model
+        return [json.dumps(body) for _, body in self.model.requests if body.get("tools")]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its last turn ended and it waits for a message."""
+        file = self.palaver.home / "workspaces" / "default.db"
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+            return ("idle",) in database.execute("SELECT state FROM agent_connections WHERE waiter <> ''").fetchall()
+
+    @property
+    def waiters(self) -> list[Path]:
+        return list((self.palaver.home / "hooks").glob("wait-*"))
+
+    def work_once(self, terminal: Terminal) -> None:
+        """Let it work on a prompt until it is idle."""
+        terminal.enter("Follow the script.", lambda: self.turns)
+        eventually(lambda: self.is_idle)
+
+    def is_woken(self, text: str) -> None:
+        """Post a message, and see that it begins one turn that reads it once."""
+        eventually(lambda: self.is_idle)
+        self.post(f"@{self.name} {text}")
+        eventually(lambda: any(text in turn for turn in self.turns))
+        assert self.turns[-1].count(text) == 1
+
+
+@pytest.fixture(params=list(ASKS))
+def seat(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Seat]:
+    program = next(program for program in PROGRAMS if program.name == request.param)
+    place = to_test(program)
+    if not place:
+        pytest.skip(f"{program.name} is not installed: run tools/clients {program.name}")
+    with start_palaver(tmp_path / "palaver") as palaver:
+        (tmp_path / "home").mkdir()
+        yield Seat(program, place, tmp_path / "home", palaver)
+
+
+claude = pytest.mark.parametrize("seat", ["claude"], indirect=True)
+
+
+def test_messages_wake_a_session_and_its_waiter_ends_with_it(seat: Seat):
+    with seat.open() as terminal:
+        seat.work_once(terminal)
+        for number in range(2):
+            seat.is_woken(f"lighthouse {number}")
+        assert [seat.turns[-1].count(f"lighthouse {number}") for number in range(2)] == [1, 1]
+        os.kill(terminal.pid, signal.SIGKILL)
+        eventually(lambda: not seat.waiters)
+
+
+@claude
+def test_a_message_wakes_a_session_that_had_no_prompt_after_a_restart_of_palaver(seat: Seat):
+    with seat.open() as terminal:
+        eventually(lambda: seat.is_idle)
+        seat.palaver.restart()
+        seat.is_woken("the lighthouse is dark")
+        terminal.enter("/exit", lambda: terminal.has_ended)
+        eventually(lambda: not seat.waiters)
+
+
+@claude
+def test_a_killed_waiter_is_followed_by_another_at_the_next_stop(seat: Seat):
+    with seat.open() as terminal:
+        seat.work_once(terminal)
+        found = subprocess.check_output(["pgrep", "-P", str(terminal.pid), "-f", "hook wait"], text=True)
+        os.kill(int(found), signal.SIGKILL)
+        terminal.enter("Go on.", lambda: any("Go on." in turn for turn in seat.turns))
+        seat.is_woken("the lighthouse is dark")
