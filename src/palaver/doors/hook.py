@@ -111,9 +111,8 @@ def answer(event: str, client: str) -> None:
     told = about(client, session, folder, client_process() if is_here else None)
     if event == "session-start" and (failed := read_file(RECORDING_PROBLEM_FILE)):
         told["not_recorded"] = str(failed.get("problem"))[:500]
-    prompt = given.get("prompt")
-    is_typed = event == "prompt" and isinstance(prompt, str) and not prompt.lstrip().startswith(NOT_TYPED)
-    if is_typed and (is_here or has_recall(folder)):
+    prompt = given.get("prompt") if event == "prompt" else None
+    if isinstance(prompt, str) and not prompt.lstrip().startswith(NOT_TYPED) and (is_here or has_recall(folder)):
         told["prompt"] = prompt[:MOST_PROMPT].replace("\0", "")
     if isinstance(source := given.get("source") or given.get("trigger"), str):
         told["source"] = source[:60]
