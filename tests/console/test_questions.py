@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -129,6 +130,35 @@ def test_characters_that_deceive_the_reader_are_shown_and_not_obeyed(window: Ope
     card(page, question).get_by_role("button", name="yU+2066es").click()
     expect(card(page, question).locator(".result")).to_be_visible()
     assert answered(rest, question)["choice"] == "y\u2066es"
+
+
+@both_themes
+@both_sizes
+def test_a_permission_request_shows_the_exact_command_and_is_allowed_once(
+    window: Opening, rest: httpx.Client, viewport: ViewportSize, scheme: str
+):
+    command = f"rm -rf {word()} \u202egnp.exe\n{'x' * 300}"
+    told = {"client": "codex", "session": word(), "project": "/srv/work", "tool": "Bash", "seconds": 60}
+    page = window("#/questions", viewport=viewport, color_scheme=scheme)
+    expect(page.get_by_text("No open questions")).to_be_visible()
+    with ThreadPoolExecutor(1) as background:
+        waiting = background.submit(rest.post, "/api/hooks/permission", json=told | {"input": {"command": command}})
+        shown = page.locator(".question")
+        expect(shown).to_contain_text("asks for permission to use Bash")
+        expect(shown.locator(".exact")).to_have_text(command.replace("\u202e", "U+202E"))
+        expect(shown.locator(".place")).to_have_text("in /srv/work")
+        assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+        shown.get_by_role("button", name="Allow this once").click()
+        assert waiting.result().json() == {"decision": "allow", "reason": "human said yes in palaver."}
+    expect(shown.locator(".result")).to_contain_text("yes")
+
+
+def test_a_request_that_was_answered_elsewhere_says_so(window: Opening, rest: httpx.Client):
+    told = {"client": "codex", "session": word(), "project": "/srv/work", "tool": "Bash", "seconds": 1}
+    page = window("#/questions")
+    expect(page.get_by_text("No open questions")).to_be_visible()
+    assert rest.post("/api/hooks/permission", json=told | {"input": {"command": "ls"}}).json()["decision"] == ""
+    expect(page.locator(".question .result")).to_have_text("The program does not wait for an answer here any more.")
 
 
 def test_the_system_tells_of_a_question_after_a_click_and_leads_to_it(window: Opening, rest: httpx.Client):

@@ -160,6 +160,36 @@ def test_a_second_run_changes_nothing(full: Desk):
     assert {client["status"] for client in answer["clients"]} == {"unchanged"}
 
 
+def test_permissions_are_asked_in_the_inbox_only_when_that_is_turned_on(full: Desk):
+    before = full.files()
+
+    def asks() -> list[bool]:
+        hooks = [full.json(path)["hooks"] for path in (".claude/settings.json", ".codex/hooks.json")]
+        plugin = full.files()[".config/opencode/plugins/palaver.js"]
+        on = [" hook permission --client " in json.dumps(one.get("PermissionRequest", [])) for one in hooks]
+        return [*on, b"ASKS_PERMISSION = true" in plugin]
+
+    own = {"hooks": [{"type": "command", "command": "mine"}]}
+    ok(full.setup())
+    assert asks() == [False] * 3
+    usual = full.files()
+    ok(full.setup("--ask-permission"))
+    assert asks() == [True] * 3
+    on = full.files()
+    ok(full.setup("--ask-permission"))
+    assert full.files() == on
+    ok(full.setup())
+    assert full.files() == usual
+    ok(full.setup("--ask-permission"))
+    ok(full.setup("--remove"))
+    assert full.files() == before
+
+    full.put(".codex/hooks.json", json.dumps({"hooks": {"PermissionRequest": [own]}}))
+    ok(full.setup("--ask-permission"))
+    ok(full.setup())
+    assert full.json(".codex/hooks.json")["hooks"]["PermissionRequest"] == [own], "a hook of a person stays"
+
+
 def test_folders_that_setup_made_are_removed_again(desk: Desk):
     (desk.home / ".cursor").mkdir()
     ok(desk.setup("cursor"))

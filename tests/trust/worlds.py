@@ -228,10 +228,12 @@ CONSTANT: dict[str, Any] = {
     "keep_unread": True,
     "event": "pre-compact",
     "client": "codex",
+    "input": {"command": "ls"},
+    "seconds": 0,
     "turns": [],
     "operator": "from",
 }
-NAMED = {"content", "answer", "title", "name", "topic", "thread_name", "summary", "display_name"}
+NAMED = {"content", "answer", "title", "name", "topic", "thread_name", "summary", "display_name", "tool"}
 """Texts a caller gives: always their own, or the test itself would carry them over."""
 
 REFERS = {

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SECONDS, START_SECONDS = 2.0, 8.0
 """Time for the server to answer, unless PALAVER_HOOK_SECONDS says otherwise. It is longer at the start of a session:
 many may start at once, and the model needs its briefing. The settings of the clients allow more than that."""
+PERMISSION_SECONDS = {"claude-code": 3600, "codex": 60, "opencode": 3600}
+"""How long a person is asked in the inbox. Only then Codex asks at its own prompt; the others do so at once."""
 CONNECT_SECONDS = 0.5
 """Time to reach the server. One that is down must not hold up the client."""
 CONFIRM_SECONDS = 0.1
@@ -57,6 +59,7 @@ CONNECTION_FILE = "connection.json"
 
 EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
 WAIT = "wait"
+PERMISSION = "permission"
 SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "env")
 
 HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
@@ -65,7 +68,8 @@ HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
 
   EVENT   session-start, prompt, stop, pre-compact or session-end; or wait: stay until a message to the agent
           arrives while its session is idle. Then write it to standard error and exit with 2, which wakes Claude
-          Code, or run 'codex queue', which wakes Codex
+          Code, or run 'codex queue', which wakes Codex; or permission: ask a person in the inbox whether a tool may
+          run
   CLIENT  claude-code (the default), codex, gemini-cli, cursor or opencode
 
   The JSON of the client is read from standard input. The answer is printed in the format of the client. If
@@ -86,7 +90,7 @@ def main(words: list[str]) -> int:
     client = words[words.index("--client") + 1] if "--client" in words[:-1] else "claude-code"
     if "--home" in words[:-1]:
         os.environ["PALAVER_HOME"] = words[words.index("--home") + 1]
-    event = next((word for word in words if word in (*EVENTS, WAIT)), "")
+    event = next((word for word in words if word in (*EVENTS, WAIT, PERMISSION)), "")
     if client == "claude-code" and os.environ.get("CURSOR_VERSION"):
         return 0  # Cursor also runs the hooks of Claude Code, beside its own
     try:
@@ -109,6 +113,8 @@ def answer(event: str, client: str) -> None:
     if event in ("pre-compact", "session-end") and given.get("transcript_path"):
         record(str(given["transcript_path"]), "" if is_here else url, token)
     told = about(client, session, folder, client_process() if is_here else None)
+    if event == PERMISSION:
+        return ask_permission(client, given, told, url, token)
     if event == "session-start" and (failed := read_file(RECORDING_PROBLEM_FILE)):
         told["not_recorded"] = str(failed.get("problem"))[:500]
     prompt = given.get("prompt") if event == "prompt" else None
@@ -225,6 +231,48 @@ def end_with_client(path: str, pid: int) -> None:
             select.kqueue().control([end], 1)
     with suppress(OSError):
         os.unlink(path)
+    os._exit(0)
+
+
+# Asking for permission
+
+
+def ask_permission(client: str, given: dict[str, Any], told: dict[str, Any], url: str, token: str) -> None:
+    """Ask a person in the inbox whether a tool may run. Without an answer, nothing is printed and the client asks."""
+    from pathlib import Path
+
+    from palaver.model.privacy import PrivacyRules
+
+    if PrivacyRules(Path(home())).why(str(told.get("folder") or told["project"])):
+        return
+    _thread.start_new_thread(end_with_prompt, (client_process(),))
+    seconds = float(os.environ.get("PALAVER_HOOK_SECONDS") or PERMISSION_SECONDS[client])
+    asked = {"tool": given["tool_name"], "input": given["tool_input"], "seconds": int(seconds)}
+    said = ask(url, sender(url, token), PERMISSION, told | asked, monotonic() + seconds + SECONDS)
+    decision, reason = said.get("decision"), str(said.get("reason"))
+    if decision not in ("allow", "deny"):
+        return
+    made: dict[str, Any] = {"decision": decision, "reason": reason}  # for our plugin in opencode
+    if client != "opencode":
+        answer = {"behavior": decision} | ({"message": reason} if decision == "deny" else {})
+        made = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": answer}}
+    sys.stdout.write(json.dumps(made) + "\n")
+    sys.stdout.flush()
+
+
+def end_with_prompt(pid: int) -> None:
+    """End this process when its client has ended, or when a person has answered at the client's own prompt: Claude Code
+    leaves the hook running, and tells in a file whether it waits. The server then ends the question."""
+    status = os.path.join(
+        os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), f"sessions/{pid}.json"
+    )
+    has_waited = is_waiting = False
+    output = select.poll()
+    output.register(1, 0)
+    while (is_waiting or not has_waited) and not output.poll(500):
+        with suppress(OSError), open(status, "rb") as file:
+            is_waiting = b'"waiting"' in file.read(65_536)
+        has_waited |= is_waiting
     os._exit(0)
 
 

@@ -11,7 +11,7 @@ import orjson
 from palaver.model.messages import Message, Reaction, Receipt, Thread
 from palaver.model.people import Agent
 from palaver.model.questions import InboxQuestion
-from palaver.model.visibility import mask_payload
+from palaver.model.visibility import FOR_PEOPLE, mask_payload
 
 ChangeType = Literal[
     "msg.new",
@@ -54,7 +54,7 @@ class Event:
         """The payload without human-only content. It is encoded once for all listeners."""
         payload = orjson.loads(self.payload)
         if self.type.startswith("question."):  # an agent asks for its own questions by their ids
-            payload["metadata"] = {"visibility": "human_only"}
+            payload["metadata"] = FOR_PEOPLE
         masked = mask_payload(payload)
         return self.payload if masked is payload else encode(masked)
 

@@ -19,6 +19,9 @@ from palaver.model.search import FoundPassage
 HIDDEN = "[human-only content hidden]"
 """The text that agents read in place of human-only content."""
 
+FOR_PEOPLE = {"visibility": "human_only"}
+"""The metadata of a message that agents do not read."""
+
 
 def is_human_only(metadata: Mapping[str, Any] | None) -> bool:
     """Whether a message with this metadata is for people only."""
@@ -31,6 +34,16 @@ def is_human_only(metadata: Mapping[str, Any] | None) -> bool:
 def sees_everything(caller: Caller) -> bool:
     """Whether nothing in the workspace is hidden from the caller, and totals may count all of it."""
     return not caller.is_agent
+
+
+def is_person(caller: Caller) -> bool:
+    """Whether no agent speaks, not even one that is named in the call."""
+    return not (caller.is_agent or caller.acting_agent or caller.session.slug)
+
+
+def sees_question(caller: Caller, asked_by: str | None) -> bool:
+    """People see all questions, agents their own."""
+    return sees_everything(caller) or asked_by == (caller.acting_agent or "")
 
 
 # Messages

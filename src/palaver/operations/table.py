@@ -16,7 +16,7 @@ from palaver.operations.bus import (
     threads,
     waiting,
 )
-from palaver.operations.catchup import catch_up, handoff, hooks, open_points, wake
+from palaver.operations.catchup import catch_up, handoff, hooks, open_points, permission_requests, wake
 from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
@@ -45,6 +45,7 @@ OPERATIONS: tuple[Operation, ...] = (
     receipts.get_receipts,
     hooks.report_hook,
     wake.wait_for_wake,
+    permission_requests.ask_permission,
     connect.get_config,
     connect.get_status,
     overview.get_overview,

@@ -293,6 +293,10 @@ def own_hooks(items: Any) -> list[tuple[tuple[Key, ...], str]]:
 
 def _add_hook(format: ModuleType, text: str, entry: SettingsEntry) -> str:
     found = own_hooks(format.find(text, entry.path))
+    if entry.value is None:
+        cleaned = _take_out_hooks(format, text, entry.path)
+        is_empty = cleaned != text and not format.find(cleaned, entry.path)
+        return str(format.delete(cleaned, entry.path)) if is_empty else cleaned
     if [command for _, command in found] == [command for _, command in own_hooks([entry.value])]:
         return text
     if len(found) == 1 and len(found[0][0]) == 1:

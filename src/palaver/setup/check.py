@@ -116,11 +116,14 @@ def check(client: ClientProgram, machine: Machine, server: Server, version: str)
                 if edit.what == "MCP server":
                     _check_server(state, values, edit.entries[0], machine.environ, version)
                 else:
-                    _check_hooks(state, values, [entry for entry in edit.entries if entry.kind == "hook"])
+                    _check_hooks(
+                        state, values, [entry for entry in edit.entries if entry.kind == "hook" and entry.value]
+                    )
             elif edit.what == "hooks":
                 state.hooks = "none" if content is None else "in a plugin"
                 state.wakes = b"WAKES = true" in (content or b"")
-                if content and content.replace(b"WAKES = false", b"WAKES = true") != (edit.text or "").encode():
+                usual = (content or b"").replace(b"ASKS_PERMISSION = true", b"ASKS_PERMISSION = false")
+                if content and usual.replace(b"WAKES = false", b"WAKES = true") != (edit.text or "").encode():
                     state.problems.append(f"{edit.path} is not as expected. Run: palaver setup {client.name}")
         except FILE_PROBLEMS as problem:
             state.problems.append(explain(problem, edit.path))

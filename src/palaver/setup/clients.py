@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,12 @@ EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
 
 WAIT = "wait"
 """`palaver hook wait` waits for a message to an idle session."""
+
+PERMISSION = "permission"
+"""`palaver hook permission` asks a person in the inbox whether a tool may run."""
+
+PERMISSION_SECONDS = 4_000
+"""A client gives up on that hook after this time. It ends before by itself."""
 
 HOOK_SECONDS = 30
 """A client gives up on a hook after this time. On a busy machine it takes seconds to start one."""
@@ -149,7 +156,8 @@ class SettingsEntry:
     """A value that belongs into a settings file."""
 
     kind: Literal["server", "hook", "default", "minimum"]
-    """A hook is an item of the list at the path. A default does not replace a value, a minimum only a smaller one."""
+    """A hook is an item of the list at the path; without a value there shall be none. A default replaces no value,
+    a minimum only a smaller one."""
 
     path: tuple[str, ...]
     value: Any
@@ -176,6 +184,9 @@ class Options:
 
     wakes: bool = True
     """A message to an idle agent begins a turn."""
+
+    ask_permission: bool = False
+    """A person is asked in the inbox, too, before a tool runs."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +217,9 @@ class ClientProgram:
 
     events: tuple[str, ...] = ()
     """Their names of `EVENTS`."""
+
+    permission_event: str = ""
+    """The event at which it would ask a person for permission."""
 
     hook_unit: int = 1
     """How many units a second has in the timeout of a hook."""
@@ -250,12 +264,12 @@ class ClientProgram:
         folder = folders[0]
         if options.with_hooks and self.events:
             version = () if self.has_groups else (SettingsEntry("default", ("version",), 1),)
-            hooks = self.hooks(
-                lambda event: hook_command(server.command, event, self.name, server.arguments[1:]), options.wakes
-            )
-            made.append(FileEdit(folder / self.hooks_file, "hooks", (*version, *hooks)))
+            command = partial(hook_command, server.command, client=self.name, options=server.arguments[1:])
+            hooks = self.hooks(command, options.wakes)
+            asking = [self.permission_hook(command, options.ask_permission)] if self.permission_event else []
+            made.append(FileEdit(folder / self.hooks_file, "hooks", (*version, *hooks, *asking)))
         elif options.with_hooks and self.hooks_file:
-            made.append(FileEdit(folder / self.hooks_file, "hooks", text=_opencode_plugin(server, options.wakes)))
+            made.append(FileEdit(folder / self.hooks_file, "hooks", text=_opencode_plugin(server, options)))
             npm = folder / ".npmrc"
             if not npm.exists() or MARK.encode() in npm.read_bytes():
                 made.append(FileEdit(npm, "npm settings", text=NO_RETRIES))
@@ -293,6 +307,10 @@ class ClientProgram:
                 hook["hooks"].append({"type": "command", "command": command(WAIT), **WAKES[self.wakes]})
             yield SettingsEntry("hook", ("hooks", theirs), hook)
 
+    def permission_hook(self, command: Callable[[str], str], is_on: bool) -> SettingsEntry:
+        hook = {"type": "command", "command": command(PERMISSION), "timeout": PERMISSION_SECONDS}
+        return SettingsEntry("hook", ("hooks", self.permission_event), {"hooks": [hook]} if is_on else None)
+
 
 def hook_command(command: str, event: str, client: str, options: Sequence[str] = ()) -> str:
     """The shell command of a hook. If palaver was removed, it does nothing and succeeds."""
@@ -308,11 +326,12 @@ def is_own_hook(hook: Any) -> bool:
     return isinstance(command, str) and bool(_HOOK.search(command))
 
 
-def _opencode_plugin(server: Server, wakes: bool) -> str:
+def _opencode_plugin(server: Server, options: Options) -> str:
     """opencode has no hooks in its settings, but plugins. This one runs `palaver hook` of this installation."""
     text = (files("palaver.setup") / "opencode_plugin.js").read_text("utf-8")
     text = text.replace('COMMAND = "palaver"', f"COMMAND = {json.dumps(server.command, ensure_ascii=False)}")
-    text = text if wakes else text.replace("WAKES = true", "WAKES = false")
+    text = text if options.wakes else text.replace("WAKES = true", "WAKES = false")
+    text = text.replace("ASKS_PERMISSION = false", "ASKS_PERMISSION = true") if options.ask_permission else text
     return text.replace("OPTIONS = []", f"OPTIONS = {json.dumps(server.arguments[1:], ensure_ascii=False)}")
 
 
@@ -359,6 +378,7 @@ CLIENTS: tuple[ClientProgram, ...] = (
         hooks_file="settings.json",
         events=_EVENTS_OF_CLAUDE,
         wakes="rewake",
+        permission_event="PermissionRequest",
         has_package=_has_claude_plugin,
     ),
     ClientProgram(
@@ -380,6 +400,7 @@ CLIENTS: tuple[ClientProgram, ...] = (
         hooks_file="hooks.json",
         events=_EVENTS_OF_CLAUDE,
         wakes="queue",
+        permission_event="PermissionRequest",
         longest_end=3,  # Codex prints a warning at each start if the file asks for more.
         # Codex runs a hook only after a person has trusted it. Setup does not write that trust.
         hook_advice=f"Codex runs new hooks only after you trust them. {TRUST}",

@@ -13,29 +13,29 @@ const COMMAND = "palaver";
 const OPTIONS = [];
 const WAKES = true;
 const MILLISECONDS = 5000;
+const ASKS_PERMISSION = false;
+const PROMPT_MILLISECONDS = 300; // opencode without a person answers its requests itself, at once
 
 /**
- * Run 'palaver hook'. The answer is the text for the model, or "". With a set it may run for long; then it is in the set.
+ * Run 'palaver hook' until it is aborted.
  * @param {string} event
  * @param {object} told
- * @param {Set<import("node:child_process").ChildProcess>} [waiters]
- * @returns {Promise<string>}
+ * @param {AbortSignal} signal
+ * @returns {Promise<{text?: string, decision?: string, reason?: string}>}
  */
-function ask(event, told, waiters) {
+function run(event, told, signal) {
   return new Promise((done) => {
     const child = spawn(COMMAND, ["hook", event, "--client", "opencode", ...OPTIONS], {
       stdio: ["pipe", "pipe", "ignore"],
+      signal,
+      killSignal: "SIGKILL",
     });
     let said = "";
-    const timer = waiters ? undefined : setTimeout(() => child.kill("SIGKILL"), MILLISECONDS);
-    waiters?.add(child);
     const end = () => {
-      clearTimeout(timer);
-      waiters?.delete(child);
       try {
-        done(JSON.parse(said).text || "");
+        done(JSON.parse(said));
       } catch {
-        done("");
+        done({});
       }
     };
     child.on("error", end);
@@ -47,6 +47,13 @@ function ask(event, told, waiters) {
     child.stdin.end(JSON.stringify(told));
   });
 }
+
+/**
+ * The text for the model, or "".
+ * @type {(event: string, told: object, signal?: AbortSignal) => Promise<string>}
+ */
+const ask = async (event, told, signal = AbortSignal.timeout(MILLISECONDS)) =>
+  (await run(event, told, signal)).text || "";
 
 /**
  * A hook that never fails.
@@ -72,9 +79,9 @@ export const PalaverPlugin = async ({ client, directory }) => {
   /** The briefings of compacted sessions that no prompt has carried yet. */
   const briefings = new Map();
 
-  /** The sessions that wait for a message, and the processes that do it. */
+  /** The sessions that wait for a message, and what ends that. */
   const waiting = new Set();
-  const waiters = new Set();
+  const ended = new AbortController();
 
   const tell = (/** @type {string} */ event, /** @type {string} */ id, more = {}) =>
     ask(event, { session_id: id, cwd: directory, transcript_path: database, ...more });
@@ -88,7 +95,7 @@ export const PalaverPlugin = async ({ client, directory }) => {
     // 'opencode run' ends when it is idle.
     if (!WAKES || process.argv.includes("run") || !sessions.get(id) || waiting.has(id)) return;
     waiting.add(id);
-    const text = await ask("wait", { session_id: id, cwd: directory }, waiters);
+    const text = await ask("wait", { session_id: id, cwd: directory }, ended.signal);
     waiting.delete(id);
     if (sessions.get(id)) await goOn(id, text);
   });
@@ -103,8 +110,37 @@ export const PalaverPlugin = async ({ client, directory }) => {
     if (isOurs) await tell("session-end", id);
   };
 
+  /** What ends the requests for permission that a person is asked about, by their ids. */
+  const asking = new Map();
+
+  const askPermission = async (/** @type {any} */ { id, sessionID, permission, patterns, metadata }) => {
+    const end = new AbortController();
+    asking.set(id, end);
+    await new Promise((done) => setTimeout(done, PROMPT_MILLISECONDS));
+    const tool_input = permission === "bash" && metadata.command ? metadata : { patterns, ...metadata };
+    const isOurs = (/** @type {string} */ known) => sessions.get(known); // subagents ask in the name of their session
+    const told = {
+      session_id: isOurs(sessionID) ? sessionID : [...sessions.keys()].find(isOurs),
+      cwd: directory,
+      tool_name: permission,
+      tool_input,
+    };
+    const said = asking.has(id) ? await run("permission", told, end.signal) : {};
+    if (!asking.delete(id) || !said.decision) return;
+    const body = said.decision === "allow" ? { reply: "once" } : { reply: "reject", message: said.reason };
+    const headers = { "Content-Type": "application/json" };
+    await client._client.post({ url: "/permission/{requestID}/reply", path: { requestID: id }, body, headers });
+  };
+
+  const endAsking = (/** @type {string} */ id) => {
+    asking.get(id)?.abort();
+    asking.delete(id);
+  };
+
   return {
     event: safe(async ({ event }) => {
+      if (event.type === "permission.asked" && ASKS_PERMISSION) askPermission(event.properties).catch(() => {});
+      if (event.type === "permission.replied") endAsking(event.properties.requestID);
       const id = event.properties?.sessionID || event.properties?.info?.id;
       if (event.type === "session.created") created.add(id);
       if (event.type === "session.compacted") brief(id);
@@ -151,7 +187,8 @@ export const PalaverPlugin = async ({ client, directory }) => {
     }),
 
     dispose: safe(async () => {
-      for (const waiter of waiters) waiter.kill();
+      ended.abort();
+      [...asking.keys()].forEach(endAsking);
       await Promise.all([...sessions.keys()].map(end));
     }),
   };

@@ -95,7 +95,7 @@ async def ask_human(workspace: Workspace, caller: Caller, request: AskHuman) -> 
 def _ask(change: Change, caller: Caller, request: AskHuman) -> InboxQuestion:
     if request.text is None:
         raise Refused("text: is required, or the question_id of an earlier question.")
-    if caller.is_agent:
+    if not visibility.sees_everything(caller):
         identity.must_be_agent(change, caller)
     if request.thread_id is None:
         thread_id = open_thread(change, CreateThread(topic=TOPIC), caller)[0].thread.id
@@ -117,7 +117,7 @@ def put(
     """Post a question and tell the inbox of it."""
     given = {**metadata, questions.FACTS: facts}
     message = post_message.work(change, caller, PostMessage(thread_id=thread_id, content=text, metadata=given))
-    stored = questions.add(change, message, expires_at)
+    stored = questions.add(change, message.id, expires_at)
     change.tell(question_changed("question.new", stored.question, stored.metadata))
     return stored
 
@@ -147,7 +147,7 @@ async def wait_for_answer(workspace: Workspace, caller: Caller, question_id: str
 def must_see(read: Reader, caller: Caller, question_id: str) -> StoredQuestion:
     """The question. Agents see their own only."""
     stored = questions.find(read, question_id)
-    if stored and caller.is_agent and stored.question.agent_id != (caller.acting_agent or ""):
+    if stored and not visibility.sees_question(caller, stored.question.agent_id):
         stored = None
     return must_be_found(stored, "question", question_id, "List the questions of the inbox to see which exist.")
 
@@ -210,7 +210,7 @@ class AnswerQuestion(OneQuestion):
 def answer_question(change: Change, caller: Caller, request: AnswerQuestion) -> InboxQuestion:
     """Answer a question in the inbox. Only a person can, and only the first answer counts."""
     names_agent = request.agent_id and not caller.is_authenticated  # with a token, only the token decides
-    if caller.is_agent or caller.acting_agent or caller.session.slug or names_agent:
+    if names_agent or not visibility.is_person(caller):
         raise Forbidden("Only people answer questions. This caller is an agent: wait for a person.")
     thread_id = must_see(change, caller, request.question_id).question.thread_id
     threads.lock(change, threads.must_exist(change, thread_id).document_id)

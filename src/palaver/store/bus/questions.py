@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 
-from palaver.model.messages import Message
 from palaver.model.questions import DEFAULT_ANSWER, EarlierAnswer, InboxQuestion, QuestionState
 from palaver.model.times import micros, now
 from palaver.store.bus import messages
@@ -34,11 +33,11 @@ class StoredQuestion:
     question: InboxQuestion
 
 
-def add(change: Change, message: Message, expires_at: datetime) -> StoredQuestion:
+def add(change: Change, message_id: str, expires_at: datetime) -> StoredQuestion:
     """The message asks people something until this time."""
-    passage_id = messages.must_exist(change, message.id).passage_id
-    facts = (message.metadata or {}).get(FACTS)
-    words = orjson.dumps([message.content.split(), facts], option=orjson.OPT_SORT_KEYS)
+    stored = messages.must_exist(change, message_id)
+    passage_id, message = stored.passage_id, stored.message
+    words = orjson.dumps([message.content.split(), (message.metadata or {})[FACTS]], option=orjson.OPT_SORT_KEYS)
     fingerprint = hashlib.sha256(words).hexdigest()
     change.run("insert_question", passage_id=passage_id, fingerprint=fingerprint, expires_at=micros(expires_at))
     return by_passage(change, passage_id)

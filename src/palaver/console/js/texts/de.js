@@ -112,7 +112,9 @@ export const texts = {
   "Do not allow": "Nicht erlauben",
   "No answer by {time} counts as no": "Keine Antwort bis {time} gilt als Nein",
   "Nobody answered in time. That counts as no.": "Niemand hat rechtzeitig geantwortet. Das gilt als Nein.",
+  "The program does not wait for an answer here any more.": "Das Programm wartet hier nicht mehr auf eine Antwort.",
   "expired: no": "abgelaufen: nein",
+  ended: "beendet",
 
   // Mentions and the agents of a thread
   Mentions: "Erwähnungen",

@@ -128,13 +128,18 @@ function form(question) {
   </form>`;
 }
 
-const result = ({ state, answer, answered_by }) =>
+const expiredText = ({ permission }) =>
+  permission
+    ? t("The program does not wait for an answer here any more.")
+    : t("Nobody answered in time. That counts as no.");
+
+const result = (question) =>
   html`<p class="result" role="status">${
-    state === "expired"
-      ? html`${icon("clock")} ${t("Nobody answered in time. That counts as no.")}`
-      : html`${icon("check")} <span><b>${visibleParts(answer ?? "")}</b> <small>${answered_by}</small></span>`
+    question.state === "expired"
+      ? html`${icon("clock")} ${expiredText(question)}`
+      : html`${icon("check")} <span><b>${visibleParts(question.answer ?? "")}</b> <small>${question.answered_by}</small></span>`
   }</p>`;
 
 const earlierRow = ({ question_id, thread_id, text, permission, state, answer, answered_by, asked_at }) =>
   html`<li><a href=${linkToThread(thread_id, question_id)}><span>${visibleParts(permission?.command ?? text)}</span></a>
-    <small>${state === "expired" ? t("expired: no") : html`<b>${visibleParts(answer ?? "")}</b> · ${answered_by}`} · ${timeElement(asked_at)}</small></li>`;
+    <small>${state === "expired" ? (permission ? t("ended") : t("expired: no")) : html`<b>${visibleParts(answer ?? "")}</b> · ${answered_by}`} · ${timeElement(asked_at)}</small></li>`;

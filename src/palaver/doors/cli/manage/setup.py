@@ -41,6 +41,7 @@ from palaver.setup.clients import (
 )
 
 CHECK_HELP = "Check the clients by a real handshake, record a probe session and delete it, and change nothing."
+ASK_HELP = "Ask for permissions of Claude Code, Codex and opencode in the inbox, too. Without it, that is turned off."
 CONNECTION = "connection.json"
 """The address and token of a team's server, for `palaver hook` and `palaver watch`."""
 
@@ -56,6 +57,7 @@ class Flags:
     no_wake: bool
     no_skill: bool
     keep_history: bool
+    ask_permission: bool
     no_import: bool
     yes: bool
     dry_run: bool
@@ -99,6 +101,7 @@ class _Clients(click.ParamType[str]):
 @click.option("--no-wake", is_flag=True, help="Do not let messages wake idle agents.")
 @click.option("--no-skill", is_flag=True, help="Do not add the skill.")
 @click.option("--keep-history", is_flag=True, help="Let Claude Code keep its sessions for ten years.")
+@click.option("--ask-permission", is_flag=True, help=ASK_HELP)
 @click.option("--no-import", is_flag=True, help="Do not record the sessions that are on this machine already.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show the changes as a diff and make none.")
@@ -210,7 +213,7 @@ def _change(target: options.Target, chosen: list[ClientProgram], machine: Machin
         output.say(history)
         keep_history = click.confirm("Let it keep them for ten years?", default=True)
     with nullcontext() if asked.dry_run else files.lock(home):
-        parts = Options(not asked.no_hooks, not asked.no_skill, keep_history, not asked.no_wake)
+        parts = Options(not asked.no_hooks, not asked.no_skill, keep_history, not asked.no_wake, asked.ask_permission)
         wanted = SetupTask(machine, place.server, files.Record(home), parts, asked.remove)
         plans = [changes.plan(client, wanted) for client in chosen or CLIENTS]
         plans = [plan for plan in plans if chosen or plan.is_installed or plan.changes or plan.kept]
