@@ -363,6 +363,7 @@ OWNERSHIP: dict[str, str] = {
     "list_thread_previews": "masked",
     "export_thread": "masked",
     "list_messages": "masked",
+    "get_receipts": "masked",
     "get_message": "masked",
     "message_history": "masked",
     "wait_for_messages": "masked",
