@@ -28,6 +28,7 @@ ALLOWED = {
     "store/library/documents.py": "marks human-only messages in the index",
     "operations/search/bus_search.py": "passes the rules on to the index, as scopes",
     "doors/http/login.py": "shows the administration pages to admins",
+    "doors/mcp/elicitation.py": "shows a question only to a client whose person may answer it",
     "doors/http/sse.py": "chooses between the two encodings of an event",
     "doors/cli/connection.py": "chooses between the two encodings of an event",
 }
