@@ -127,9 +127,13 @@ def _describe_field(name: str, field: FieldInfo) -> dict[str, Any]:
         "kind": list(typing.get_args(kind)) if typing.get_origin(kind) is typing.Literal else KINDS.get(kind, "text"),
         "is_list": many,
         "is_required": field.is_required(),
-        "default": str(field.default) if has_default else None,
+        "default": _listed(field.default) if has_default else None,
         "help": (field.description or "").strip(),
     }
+
+
+def _listed(value: Any) -> str:
+    return ",".join(value) if isinstance(value, list) else str(value)
 
 
 def _kind_of_field(field: FieldInfo) -> tuple[Any, bool]:

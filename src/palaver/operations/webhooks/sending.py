@@ -96,8 +96,7 @@ def after_attempt(webhook: StoredWebhook, event: Event, call: WebhookCall) -> St
 
 async def send_next(here: Workspace, id: str) -> float | None:
     """Send the next event of a webhook. Returns how many seconds to wait for another; None: the webhook has ended."""
-    found = await here.read(partial(webhooks.next_event, id=id))
-    if found is None:
+    if (found := await here.read(partial(webhooks.next_event, id=id))) is None:
         return None
     webhook, event, upto, has_more = found
     if event is None:

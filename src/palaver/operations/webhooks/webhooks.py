@@ -58,9 +58,8 @@ async def add_webhook(workspace: Workspace, caller: Caller, request: AddWebhook)
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     await web_fetch.addresses(parts.hostname or "", port, workspace.settings.fetch_hosts)
-    given = {"events": list(dict.fromkeys(request.event)), "from_webhooks": request.from_webhooks}
-    secret = sending.new_secret()
-    made = await _add(workspace, caller, "out", request.thread_id, url=url, secret=secret, **given)
+    given = {"url": url, "events": list(dict.fromkeys(request.event)), "secret": sending.new_secret()}
+    made = await _add(workspace, caller, "out", request.thread_id, **given, from_webhooks=request.from_webhooks)
     if workspace.keyring:
         await workspace.keyring.note_webhooks()
     return answer_of(NewWebhook, made)
@@ -82,9 +81,8 @@ class AddIncomingWebhook(Request):
 )
 async def add_incoming_webhook(workspace: Workspace, caller: Caller, request: AddIncomingWebhook) -> NewWebhook:
     """Create an address that posts in a thread what is sent to it. Address and secret are shown only in this answer."""
-    key, secret = tokens.mint(KEY_PREFIX), secrets.token_urlsafe(30)
-    name = request.name or ("GitHub" if request.kind == "github" else "Webhook")
-    given = {"name": name, "secret": secret, "key_hash": tokens.hash_of(key)}
+    key, name = tokens.mint(KEY_PREFIX), request.name or ("GitHub" if request.kind == "github" else "Webhook")
+    given = {"name": name, "secret": secrets.token_urlsafe(30), "key_hash": tokens.hash_of(key)}
     made = await _add(workspace, caller, request.kind, request.thread_id, **given)
     return replace(answer_of(NewWebhook, made), url=f"{workspace.settings.base_url}/hooks/{workspace.name}/{key}")
 
