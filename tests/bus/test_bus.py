@@ -402,8 +402,11 @@ def test_a_message_has_exactly_these_fields(api: httpx.Client, thread: Thread):
         "reactions": [],
         "reached": [],
         "unknown_names": others,
+        "receipts": message["receipts"],
     }
-    listed = {name: value for name, value in message.items() if name not in ("reached", "unknown_names")}
+    assert {one["state"] for one in message["receipts"]} == {"not_reached"}
+    of_the_post = ("reached", "unknown_names", "receipts")
+    listed = {name: value for name, value in message.items() if name not in of_the_post}
     assert thread.messages() == [parent, listed]
 
 

@@ -416,6 +416,14 @@ def test_an_idle_session_keeps_neither_its_last_request_nor_its_last_answer(engi
         assert use_sessions(50) - before < 40  # megabytes; each text is almost one
 
 
+def test_the_trace_of_a_call_is_kept_with_the_message(api: httpx.Client, mcp: Mcp, thread: Thread):
+    trace = f"00-{'a1' * 16}-{'b2' * 8}-01"
+    for told, content in ((trace, "one"), ("nonsense", "two")):
+        arguments = {"thread_id": thread.id, "content": content}
+        mcp.ask("tools/call", name="msg_post", arguments=arguments, _meta={"traceparent": told})
+    assert [one["metadata"] for one in thread.messages()] == [{"traceparent": trace}, None]
+
+
 # Changes of resources
 
 

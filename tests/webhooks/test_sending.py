@@ -112,6 +112,15 @@ async def test_an_event_is_sent_with_its_data_and_a_signature_that_others_can_ch
     assert (call.id, call.event, call.attempts, call.status, call.problem) == (got.id, "msg.new", 1, 200, None)
 
 
+async def test_the_trace_of_a_message_goes_on_to_the_receiver(bus: Bus, receiver: Receiver):
+    thread, trace = await bus.thread(), f"00-{'a1' * 16}-{'b2' * 8}-01"
+    made = await add(bus, receiver.url)
+    for told in (trace, f"{trace}\r\nx-evil: 1", None):
+        await bus.post(thread, "hello", metadata={"traceparent": told})
+    await send_all(bus, made.id)
+    assert [got.headers.get("traceparent") for got in receiver.got[-3:]] == [trace, None, None]
+
+
 async def test_only_the_chosen_events_of_its_thread_are_sent(bus: Bus, receiver: Receiver):
     mine, other = await bus.thread(), await bus.thread()
     made = await add(bus, receiver.url, thread_id=mine.id, event=["msg.edit", "msg.react"])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+"""The W3C trace context of what caused a message: it is in its metadata and goes on to webhooks."""
 
 Status = Literal["discuss", "implement", "review", "done", "closed", "archived"]
 Role = Literal["user", "assistant", "system", "tool"]

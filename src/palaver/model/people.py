@@ -99,6 +99,8 @@ class Caller:
     answers: Answers = "full"
     webhook: str | None = None
     """The id of the incoming webhook that posts. It is no person of the workspace."""
+    trace: str | None = None
+    """The W3C trace context (traceparent) of the call."""
 
     @property
     def is_agent(self) -> bool:

@@ -31,6 +31,7 @@ from palaver.doors.mcp.connection import (
     session_of,
 )
 from palaver.errors import Invalid, NotFound, PalaverError
+from palaver.model.messages import TRACEPARENT
 from palaver.model.people import Answers, Caller, Client, program_of, title_of
 from palaver.model.projects import project_of
 from palaver.operations import toolsets
@@ -112,7 +113,9 @@ class McpRequests:
             project=project,
             is_stateless=ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and isinstance(request, Request),
         )
+        trace = str((ctx.meta or {}).get("traceparent"))
         about: dict[str, Any] = {
+            "trace": trace if TRACEPARENT.fullmatch(trace) else None,
             "search_session": search_session_of(ctx, requester.token_id),
             "config": config_of(ctx),
             "client": client,

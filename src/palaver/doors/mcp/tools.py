@@ -173,7 +173,7 @@ async def call(requester: Requester, name: str, arguments: dict[str, Any]) -> ty
     except PalaverError as problem:
         return _error_result(tool, problem, answers)
     except Exception:
-        log.exception("the tool %s failed", name)
+        log.exception("the tool %s failed", name, extra={"facts": {"traceparent": requester.caller.trace}})
         return _error_result(tool, PalaverError("The server failed. Its log says why."), answers)
 
 

@@ -203,7 +203,8 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Posted
     attached = {"images": request.images, "files": request.files}
     given = {name: value for name, value in (request.metadata or {}).items() if name != "webhook"}
     attached = {name: found for name, found in attached.items() if found}
-    metadata = given | attached | ({"webhook": caller.webhook} if caller.webhook else {}) or None
+    told = {"webhook": caller.webhook, "traceparent": caller.trace}
+    metadata = given | attached | {name: value for name, value in told.items() if value} or None
     seq, id = threads.next_seq(change, thread), new_id()
     message = Message(
         id=id,

@@ -24,6 +24,7 @@ import orjson
 
 from palaver.errors import PalaverError, Refused
 from palaver.model.events import Event, encode
+from palaver.model.messages import TRACEPARENT
 from palaver.model.times import now
 from palaver.operations.library import web_fetch
 from palaver.operations.webhooks.receiving import has_owner, post
@@ -66,6 +67,8 @@ async def send(here: Workspace, webhook: StoredWebhook, id: str, event: Event) -
     seconds = int(at.timestamp())
     headers = {"webhook-id": id, "webhook-timestamp": str(seconds), "content-type": "application/json"}
     headers["webhook-signature"] = signature(webhook.secret, id, seconds, body)
+    trace = str((data.get("metadata") or {}).get("traceparent"))
+    headers |= {"traceparent": trace} if TRACEPARENT.fullmatch(trace) else {}
     status: int | None = None
     problem: str | None = None
     try:
