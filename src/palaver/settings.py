@@ -62,6 +62,14 @@ def _interval(text: str) -> str:
     return text
 
 
+def _hours(text: str) -> str:
+    text = text.strip()
+    time = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+    if text and not re.fullmatch(f"{time}-(?:{time}|24:00)", text):
+        raise ValueError("use two times such as 22:00-07:00, or nothing")
+    return text
+
+
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -152,6 +160,15 @@ class Settings:
         (), "Folders and projects that are not recorded, besides those of 'palaver privacy'; comma-separated.", _names
     )
     recall: bool = setting(False, "Hooks add evidence from memory to each prompt of a coding agent.", _switch)
+    turns_per_hour: int = setting(
+        30, "How many turns two agents may begin of each other in a thread within an hour.", _whole()
+    )
+    turns_without_person: int = setting(
+        10, "How many turns two agents may begin of each other in a thread until a person writes in it.", _whole()
+    )
+    quiet_hours: str = setting(
+        "", "When messages begin no turns, unless they are urgent: 22:00-07:00, by the server's clock.", _hours
+    )
     sharing: str = setting(
         "person",
         "Which sessions agents read, unless the workspace has its own setting: agent (their own), person (also those "

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import accumulate, islice
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 import orjson
 from pydantic import Field
@@ -125,7 +125,7 @@ class PostMessage(OneThread):
     mentions: Ids | None = None
     """Ids or names of agents this is for."""
     reply_to_msg_id: Id | None = None
-    """Message of this thread that you reply to."""
+    """Message that you reply to."""
     metadata: Metadata | None = None
     """Any JSON object. {"visibility": "human_only"} hides the content from agents."""
     images: Records | None = None
@@ -133,11 +133,13 @@ class PostMessage(OneThread):
     files: Records | None = None
     """Attached files, each {"url", "name", "type", "size"} as the upload returned them."""
     expected_last_seq: Annotated[int, clamp(-1, 2**53)] | None = None
-    """Last seq you read. If there are newer messages, nothing is posted and you get them."""
+    """Last seq you read. If there are newer messages, you get them and nothing is posted."""
     idempotency_key: Id | None = None
     """A retry with the same key returns the first message."""
     reply_token: Id | None = None
     """From the last answer; works as idempotency_key."""
+    expects: Literal["answer", "none"] = "answer"
+    """none wakes no agent."""
     return_after_s: Annotated[int, clamp(5, 30 * 86_400)] | None = None
     """Seconds after which you get a message if an agent that it names has not read it."""
 
@@ -154,7 +156,7 @@ class PostedMessage(Message):
 
 
 @operation(
-    Tool("msg_post", acts=True, hidden=("role", "images", "files", "return_after_s")),
+    Tool("msg_post", acts=True, hidden=("author", "role", "images", "files", "return_after_s")),
     Route("POST", "/api/threads/{thread_id}/messages", status=201, from_headers={"idempotency-key": "idempotency_key"}),
     Command(
         "post",
@@ -203,7 +205,8 @@ def post_message(change: Change, caller: Caller, request: PostMessage) -> Posted
     attached = {"images": request.images, "files": request.files}
     given = {name: value for name, value in (request.metadata or {}).items() if name != "webhook"}
     attached = {name: found for name, found in attached.items() if found}
-    told = {"webhook": caller.webhook, "traceparent": caller.trace}
+    expects = request.expects if request.expects == "none" else None
+    told = {"webhook": caller.webhook, "traceparent": caller.trace, "expects": expects}
     metadata = given | attached | {name: value for name, value in told.items() if value} or None
     seq, id = threads.next_seq(change, thread), new_id()
     message = Message(

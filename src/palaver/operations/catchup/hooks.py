@@ -21,6 +21,7 @@ from palaver.operations.catchup import briefing
 from palaver.operations.catchup.briefing import compaction_briefing
 from palaver.operations.catchup.news import News, collect, item_of
 from palaver.operations.catchup.recall import evidence
+from palaver.operations.catchup.ringing import ring_of
 from palaver.operations.identity import agent_for
 from palaver.operations.operation import Route, operation
 from palaver.store.bus import agents, deliveries, read_marks
@@ -222,9 +223,9 @@ async def _briefing(
     return await workspace.change(offer)
 
 
-def unseen(change: Change, caller: Caller, session: HookSession, after: int) -> list[Mention]:
+def unseen(change: Change, caller: Caller, session: HookSession, after: int, most: int = MOST_AT_ONCE) -> list[Mention]:
     """The oldest messages to the agent after a passage that it was not shown before."""
-    found = read_marks.unseen_mentions(change, session.reader, session.key["session"], MOST_AT_ONCE, after)
+    found = read_marks.unseen_mentions(change, session.reader, session.key["session"], most, after)
     hidden = [mention for mention in found if visibility.hides(caller, mention.message.metadata)]
     read_marks.mark_seen(change, session.reader, hidden)
     return [mention for mention in found if mention not in hidden]
@@ -234,8 +235,10 @@ def _new_messages(
     change: Change, caller: Caller, context: HookContext, way: Literal["prompt", "stop"], announced: int
 ) -> tuple[str, str | None]:
     """The messages to the agent that it was not shown before, and their delivery. Those without room come next time.
-    What a summary has announced does not keep a session from its stop."""
+    What a summary has announced, or may begin no turn, does not keep a session from its stop."""
     mentions = unseen(change, caller, context.session, announced if way == "stop" else 0)
+    if way == "stop":
+        mentions = [one for one in mentions if ring_of(change, context.session.reader, one).seconds == 0]
     if not mentions:
         return "", None
     heading = GO_ON if way == "stop" else NEW_FOR_YOU

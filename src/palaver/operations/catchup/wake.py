@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
 from time import monotonic
-from typing import Annotated, Literal
+from typing import Annotated
 
 from palaver.errors import Unavailable
 from palaver.model.events import Event, agent_online, agent_session
@@ -14,6 +15,7 @@ from palaver.model.requests import clamp
 from palaver.model.times import now
 from palaver.operations.catchup.briefing import age
 from palaver.operations.catchup.hooks import HookAnswer, HookReport, agent_of_session, caller_of, unseen
+from palaver.operations.catchup.ringing import ring_of
 from palaver.operations.operation import Route, operation
 from palaver.store.bus import agents, deliveries, read_marks
 from palaver.store.bus.deliveries import HookSession
@@ -26,6 +28,10 @@ from palaver.text.hook_text import WOKEN
 from palaver.text.token_estimate import estimate_tokens
 
 WAKE_TOKENS = 150
+MOST = 100
+"""At most this many messages are looked at for one that may wake."""
+FEW = 3
+LEFT = "You two may wake each other {} more times here. Then a person must write."
 SHAPES = ((3, 200), (3, 100), (2, 100), (1, 400), (1, 200), (1, 100), (1, 20))
 """How many messages a wake shows, and the maximum characters of each. The first shape that fits is taken."""
 MOST_TOPIC = 40
@@ -45,7 +51,7 @@ class WaitForWake(HookReport):
 async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWake) -> HookAnswer:
     """Wait in a session of a coding agent for a message to its agent. Returns the text that wakes the session while it
     is idle, or no text: with the agent after `wait_s`, without it when the session has ended or a newer call waits."""
-    until = None if request.wait_s is None else monotonic() + request.wait_s
+    until = inf if request.wait_s is None else monotonic() + request.wait_s
     caller, waiter = caller_of(caller, request), new_id()
 
     def begin(change: Change) -> tuple[Agent, HookSession]:
@@ -59,29 +65,32 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
             change.tell(agent_session(agent))
         return agent, session
 
-    def look(read: Reader) -> Literal["end", "wake", "look again", "listen"]:
+    def look(read: Reader) -> float | None:
+        """The seconds until the session may be woken; None if there is nothing to wait for any more."""
         known = agents.hook_connection(read, request.session)
         if known is None or known.waiter != waiter:
-            return "end"
+            return None
         offered = deliveries.unconfirmed(read, session) if known.state != "working" else None
         if offered and offered.way != "wake" and abs(now() - offered.at) < HOOK_TIME:
-            return "look again"
+            return HOOK_TIME.total_seconds()
         if known.state != "idle" and not offered:  # a stop whose text was never written is a stop
-            return "listen"
-        key = session.key["session"]
-        found = read_marks.unseen_mentions(read, session.reader, key, 1, known.announced)
-        return "wake" if found else "listen"
+            return inf
+        found = read_marks.unseen_mentions(read, session.reader, session.key["session"], MOST, known.announced)
+        return min((ring_of(read, session.reader, one).seconds for one in found), default=inf)
 
     def wake(change: Change) -> HookAnswer:
         if agents.touch(change, agent, "wake"):  # it locks the agent: of two sessions, one gets a message
             change.tell(agent_online(agent))
         known = agents.hook_connection(change, request.session)
-        found = unseen(change, caller, session, known.announced) if known and look(change) == "wake" else []
+        found = unseen(change, caller, session, known.announced, MOST) if known and look(change) == 0 else []
+        rings = [ring_of(change, session.reader, one) for one in found]
+        found = [one for one, ring in zip(found, rings, strict=True) if ring.seconds == 0]
         if known is None or not found:
             return HookAnswer(agent.slug, "")
+        left = min((ring.turns_left for ring in rings if ring.turns_left is not None), default=None)
         first = found[0].passage_id
         count, last = read_marks.unseen_after(change, session.reader, first - 1)
-        text, shown = wake_text(found, max(count, len(found)))
+        text, shown = wake_text(found, max(count, len(found)), left)
         context = deliveries.context_of(change, session, known.turn + 1, confirms=True)
         announced = last if count > shown else known.announced
         agents.set_hook_connection(change, known, state="woken", turn=context.turn, announced=announced)
@@ -93,14 +102,13 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
     agent, session = await workspace.change(begin)
     try:
         async with workspace.feed() as listener:
-            while (seen := await workspace.read(look)) != "end":
-                if seen == "wake" and (answer := await workspace.change(wake)).text:
+            while (seconds := await workspace.read(look)) is not None:
+                if seconds == 0 and (answer := await workspace.change(wake)).text:
                     return answer
-                left = None if until is None else until - monotonic()
-                if left is not None and left <= 0:
+                if monotonic() >= until:
                     return HookAnswer(agent.slug, "")
-                again = HOOK_TIME.total_seconds() if seen == "look again" else None
-                timeout = min((one for one in (left, again) if one is not None), default=None)
+                left = min(seconds or inf, until - monotonic())
+                timeout = left if left < inf else None
                 while (batch := await listener.next(timeout)) and not any(map(concerns, batch)):
                     pass
             return HookAnswer(None, "")
@@ -110,15 +118,16 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
         await workspace.store_soon(lambda change: agents.end_waiting(change, waiter), seconds=0)
 
 
-def wake_text(found: list[Mention], count: int) -> tuple[str, int]:
+def wake_text(found: list[Mention], count: int, turns_left: int | None = None) -> tuple[str, int]:
     """The text for these messages of `count`, and how many are in it."""
+    last = [LEFT.format(turns_left)] if turns_left is not None and turns_left <= FEW else []
     text, shown = "", 0
     for most, length in SHAPES:
         lines = [_line(one, length) for one in found[:most]]
         shown = len(lines)
         more = [MORE.format(count - shown)] if count > shown else []
         is_cut = any(len(one.message.content) > length for one in found[:shown])
-        own = [WOKEN, *([CUT_TEXTS] if is_cut else []), *more]
+        own = [WOKEN, *([CUT_TEXTS] if is_cut else []), *more, *last]
         text = "\n".join([*own, fence.fenced("\n".join(lines))])
         if estimate_tokens(text) <= WAKE_TOKENS:
             break

@@ -192,6 +192,18 @@ WHERE n.name = :reader AND d.source = 'bus' AND d.native_id = :thread_id AND n.s
   AND n.seq <= :seq AND n.seq > coalesce(m.seq, 0)
 ORDER BY n.seq LIMIT :limit;
 
+-- name: turns_of_pair  turns that messages of two agents to each other in a thread began or prolonged, the latest first
+SELECT v.offered_at, max(p.position) AS seq
+FROM passages p JOIN delivered_messages x ON x.passage_id = p.id JOIN deliveries v ON v.id = x.delivery_id
+WHERE p.document_id = :document_id AND p.position > :after AND v.way IN ('wake', 'stop')
+  AND ((p.author_id = :author AND v.reader = :reader) OR (p.author_id = :reader AND v.reader = :author))
+GROUP BY v.id, v.offered_at ORDER BY v.offered_at DESC;
+
+-- name: last_post_of_person  the seq of the last message of a person before another one
+SELECT max(position) AS seq FROM passages
+WHERE document_id = :document_id AND position > :after AND position > 0 AND position < :before
+  AND author_id IS NULL AND role <> 'system' AND data NOT LIKE '%"webhook"%';
+
 -- name: insert_return  a message comes back at this time if nobody has read it
 INSERT INTO returns (passage_id, due_at) VALUES (:passage_id, :due_at);
 
