@@ -7,15 +7,14 @@ from datetime import timedelta
 from math import inf
 from time import localtime
 
-from palaver.model.times import instant, now
+from palaver.model.times import now
+from palaver.store.bus import deliveries
 from palaver.store.bus.read_marks import Mention, ThreadReader
 from palaver.store.engines.database import Reader
 
 HOUR = timedelta(hours=1)
 LOOK_AGAIN = 600.0
 """Seconds. The clock may be set meanwhile."""
-LOOK_BACK = 1_000
-"""How many messages of a thread are searched for turns that two agents began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +36,11 @@ def ring_of(read: Reader, reader: ThreadReader, mention: Mention) -> Ring:
     quiet = 0.0 if message.priority in ("urgent", "system") else quiet_seconds(settings.quiet_hours)
     if message.author_id is None:
         return Ring(quiet)
-    after = {"document_id": mention.document_id, "after": message.seq - LOOK_BACK}
-    turns = read.all("turns_of_pair", author=message.author_id, reader=reader.key, **after)
-    last_person = read.must("last_post_of_person", **after, before=message.seq)["seq"] or 0
-    since_person = sum(row["seq"] > last_person for row in turns)
+    times, since_person = deliveries.turns_of_pair(read, mention, message.author_id, reader.key)
     turns_left = settings.turns_without_person - since_person - 1
     if turns_left < 0 or not settings.turns_per_hour:
         return NEVER
-    recent = [at for row in turns if abs(now() - (at := instant(row["offered_at"]))) < HOUR]
+    recent = [at for at in times if abs(now() - at) < HOUR]
     is_full = len(recent) >= settings.turns_per_hour
     free = (min(recent[-settings.turns_per_hour :]) + HOUR - now()).total_seconds() if is_full else 0.0
     return Ring(max(quiet, free), turns_left)

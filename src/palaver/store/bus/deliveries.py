@@ -26,6 +26,9 @@ Way = Literal["briefing", "prompt", "stop", "wake"]
 KEPT = timedelta(days=90)
 """Deliveries of sessions that were not resumed for this long are forgotten."""
 
+LOOK_BACK = 1_000
+"""How many messages of a thread are searched for turns that two agents began."""
+
 MOST_REPEATS = 3
 """The hook of an older palaver never confirms. It is offered the same text so many times again."""
 
@@ -105,6 +108,15 @@ def confirm(change: Change, session_id: str, deliveries: Iterable[str]) -> None:
             receipt = from_row(Receipt, row, name=row["display_name"] or row["name"], state="read", at=at)
             change.tell(message_receipts(row["message_id"], row["thread_id"], [receipt]))
         change.run("confirm_delivery", id=delivery, session=session, at=micros(at))
+
+
+def turns_of_pair(read: Reader, mention: Mention, author: str, reader: str) -> tuple[list[datetime], int]:
+    """When two agents began or prolonged turns of each other in the thread of a message, the latest first, and how many
+    of these were since a person wrote there."""
+    where = {"document_id": mention.document_id, "after": mention.message.seq - LOOK_BACK}
+    turns = read.all("turns_of_pair", author=author, reader=reader, **where)
+    last = read.must("last_post_of_person", **where, before=mention.message.seq)["seq"] or 0
+    return [instant(row["offered_at"]) for row in turns], sum(row["seq"] > last for row in turns)
 
 
 def go_on(change: Change, session: HookSession) -> None:
