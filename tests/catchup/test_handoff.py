@@ -48,7 +48,7 @@ def work(project: Project, **more: Any) -> str:
         ("tool", "ok"),
         ("tool", '[tool Edit] {"file_path": "/src/app/exporter.py", "old_string": "a", "new_string": "b"}'),
         ("tool", "ok"),
-        ("user", "Call the setting excel_bom, please"),
+        ("user", "Call the setting excel_bom, please, and ask @gemini-cli"),
         ("user", "ok go on"),
         ("tool", '[tool Bash] {"command": "pytest tests/test_export.py"}'),
         ("tool", "Exit code 1\nE  write() got an unexpected argument\nFAILED test_export.py::test_header"),
@@ -80,6 +80,7 @@ def content_of(api: httpx.Client, told: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_receiver_gets_the_state_of_the_session(api: httpx.Client, project: Project):
     session = work(project)
+    meet(api, project, "gemini-cli")
     receiver = meet(api, project)
     told = hand_over(api, project, to="codex", note="Start with csv_writer.py")
     assert (told["state"], told["to"], told["session_id"]) == ("offered", receiver, session)
@@ -89,7 +90,7 @@ def test_the_receiver_gets_the_state_of_the_session(api: httpx.Client, project: 
         f"Handoff for {receiver}: please take over",
         "Next step:\n- Start with csv_writer.py\n- Keep the {header} line",
         "The task, in the person's words:\n- Make the export write umlauts, and keep the header.",
-        "- Call the setting excel_bom, please",
+        "- Call the setting excel_bom, please, and ask @gemini-cli",
         "- [x] Find the encoding\n- [>] Keep the {header} line\n- [ ] Write a test",
         "- pytest tests/test_export.py: Exit code 1 / E write() got an unexpected argument / FAILED",
         "Decided:\n- We will use UTF-8 with a BOM instead of Latin-1.",
@@ -104,6 +105,7 @@ def test_the_receiver_gets_the_state_of_the_session(api: httpx.Client, project: 
     assert text.endswith(f"[end of data {mark[1]}]")
     assert message["metadata"]["handoff_target"] == api.get(f"/api/agents/{receiver}").json()["id"]
     assert "please take over the work below" in hook(api, project, "prompt")["text"]
+    assert len(api.get(f"/api/messages/{told['message_id']}/receipts").json()["receipts"]) == 1, "it names one agent"
 
 
 def test_a_long_session_fits_the_budget(api: httpx.Client, project: Project):
@@ -140,7 +142,8 @@ def test_without_a_receiver_nothing_is_posted(api: httpx.Client, project: Projec
     work(project)
     receiver = meet(api, project)
     told = hand_over(api, project)
-    assert (told["state"], told["message_id"], told["could_take"][0]) == ("preview", None, receiver)
+    assert (told["state"], told["message_id"]) == ("preview", None)
+    assert f"to: {receiver}" in told["text"]
     assert "Make the export write umlauts" in told["text"]
     assert "Handoff for" not in hook(api, project, "prompt")["text"]
 

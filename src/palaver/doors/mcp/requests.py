@@ -53,8 +53,6 @@ CACHED: dict[CacheableMethod, CacheHint] = {
     "prompts/list": CacheHint(60_000),
 }
 """How many milliseconds clients may keep an answer, and whether they may give it to other users."""
-ITEM_TTL = 60_000
-"""How long clients may keep an item of the library. What is read of the bus is old at once."""
 INSTRUCTIONS = (
     "palaver is a message bus and a memory shared by agents and people. Call catch_up when you start to see what is "
     "new for you, bus_connect with a thread name to join a conversation, msg_wait to wait for the next message, "
@@ -187,7 +185,7 @@ class McpRequests:
         except PalaverError as problem:
             raise MCPError(types.INTERNAL_ERROR, problem.message) from None
         content = types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)
-        return types.ReadResourceResult(contents=[content], ttl_ms=0 if uri.startswith("chat://") else ITEM_TTL)
+        return types.ReadResourceResult(contents=[content], ttl_ms=0 if uri.startswith("chat://") else 60_000)
 
     async def _listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams

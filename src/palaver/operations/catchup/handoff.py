@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from palaver.errors import Refused, must_be_found
@@ -45,13 +46,6 @@ ASKED = (
 PREVIEW = "Nothing was posted: this is what another agent would get. To hand over, call again with to: {}."
 
 State = Literal["preview", "offered", "accepted", "declined"]
-ANSWERS: dict[str, State] = {
-    "accepted": "accepted",
-    "accept": "accepted",
-    "declined": "declined",
-    "decline": "declined",
-}
-"""The reactions by which the receiver answers."""
 
 
 class HandOff(Request):
@@ -73,8 +67,6 @@ class HandedOff:
 
     state: State
     to: str | None
-    could_take: list[str]
-    """Agents that could take the session: of its project first."""
     session_id: str
     message_id: str | None
     thread_id: str | None
@@ -90,17 +82,18 @@ async def hand_off(workspace: Workspace, caller: Caller, request: HandOff) -> Ha
     """Hand your work over to another agent: task, decisions, files, open points and next step of a session become a
     message to it."""
     facts, state = await workspace.read(lambda read: _read_state(read, caller, request))
+    session = facts.info.session_id
     if request.to is None:
-        could_take = [one.slug for one in await workspace.read(lambda read: _could_take(read, caller, facts))]
-        text = f"{PREVIEW.format(', '.join(could_take) or 'no agent is known yet')}\n{fence.fenced(state)}"
-        return HandedOff("preview", None, could_take, facts.info.session_id, None, None, text)
+        could_take = await workspace.read(lambda read: _could_take(read, caller, facts))
+        return HandedOff("preview", None, session, None, None, f"{PREVIEW.format(could_take)}\n{fence.fenced(state)}")
     to, message = await workspace.change(lambda change: _post(change, caller, request, facts, state))
     wait = GetReceipts(message_id=message.id, wait_s=request.wait_s, for_reaction=True)
     (receipt,) = (await get_receipts.work(workspace, caller, wait)).receipts
-    told = ANSWERS.get((receipt.reaction or "").casefold(), "offered")
-    text = f"{told.capitalize()}: the session {facts.info.session_id} goes to {to.slug} ({TOPIC} #{message.seq})."
+    answers: dict[str | None, State] = {"accepted": "accepted", "declined": "declined"}
+    told = answers.get(receipt.reaction, "offered")
+    text = f"{told.capitalize()}: the session {session} was offered to {to.slug} ({TOPIC} #{message.seq})."
     text = f"{text} {receipt.reason or ''}".rstrip()
-    return HandedOff(told, to.slug, [], facts.info.session_id, message.id, message.thread_id, text)
+    return HandedOff(told, to.slug, session, message.id, message.thread_id, text)
 
 
 def _read_state(read: Reader, caller: Caller, request: HandOff) -> tuple[SessionFacts, str]:
@@ -178,14 +171,15 @@ def _plan(read: Reader, facts: SessionFacts, steps: list[Step]) -> tuple[list[st
     return [f"- {MARKS[status]} {text}" for status, text in named], left[0][1] if left else None
 
 
-def _could_take(read: Reader, caller: Caller, facts: SessionFacts) -> list[Agent]:
+def _could_take(read: Reader, caller: Caller, facts: SessionFacts) -> str:
     """The agents beside the caller's and the session's: of the project first, then those online, then the latest."""
-    without = {caller.acting_agent, facts.info.agent_id}
-    found = [one for one in agents.everyone(read) if one.id not in without]
-    found.sort(
-        key=lambda one: (same_project(one.project, facts.info.project), one.is_online, one.last_heartbeat), reverse=True
-    )
-    return found[:MOST_NAMED]
+    found = [one for one in agents.everyone(read) if one.id not in (caller.acting_agent, facts.info.agent_id)]
+    found.sort(key=lambda one: (same_project(one.project, facts.info.project), *_at_work(one)), reverse=True)
+    return ", ".join(one.slug for one in found[:MOST_NAMED]) or "nobody yet"
+
+
+def _at_work(agent: Agent) -> tuple[bool, datetime]:
+    return agent.is_online, agent.last_heartbeat
 
 
 def _receiver(change: Change, caller: Caller, facts: SessionFacts, name: str) -> Agent:
@@ -196,14 +190,14 @@ def _receiver(change: Change, caller: Caller, facts: SessionFacts, name: str) ->
     else:
         of_program = [one for one in agents.of_program(change, program) if one.id != facts.info.agent_id]
         there = [one for one in of_program if same_project(one.project, project)] if project else of_program
-        found = max(there, key=lambda one: (one.is_online, one.last_heartbeat), default=None)
+        found = max(there, key=_at_work, default=None)
         if found is None and project and not caller.agent_id:
             client = Client(program, title_of(program, None), project)
             found = identity.agent_for(change, caller, client, "", is_at_work=False)
-    known = ", ".join(one.slug for one in _could_take(change, caller, facts))
-    found = must_be_found(found, "agent", name, f"It could go to: {known or 'nobody yet'}.")
+    others = f"It could go to: {_could_take(change, caller, facts)}."
+    found = must_be_found(found, "agent", name, others)
     if found.id in (caller.acting_agent, facts.info.agent_id):
-        raise Refused(f"to: {found.slug} is the agent of this session. It could go to: {known or 'nobody yet'}.")
+        raise Refused(f"to: {found.slug} is the agent of this session. {others}")
     return found
 
 

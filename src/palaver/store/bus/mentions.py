@@ -51,7 +51,8 @@ def receivers_of(read: Reader, thread: StoredThread, message: Message, replies_t
     """Who a message is meant for: from its mentions, its handoff, its text, and its reply. Never its author."""
     handoff = (message.metadata or {}).get("handoff_target")
     given = [*message.mentions, handoff if isinstance(handoff, str) else "", replies_to or ""]
-    text = message.content if "@" in message.content else ""
+    is_quoted = "handoff" in (message.metadata or {})  # the names in a session that is handed over are not called
+    text = message.content if "@" in message.content and not is_quoted else ""
     in_text = [found[1].rstrip(".-") for found in islice(_IN_TEXT.finditer(text), MOST_NAMES)]
     found, crowd = Receivers(), _Crowd(read, thread, message)
     for name in [*given, *in_text]:
