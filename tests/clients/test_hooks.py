@@ -135,6 +135,16 @@ def test_the_model_reads_who_it_is_and_what_was_said_to_it(desk: Desk):
     assert "the parser drops the last line" in read[0]
 
 
+def test_the_model_reads_what_another_program_hands_over(desk: Desk):
+    desk.meet()
+    work, turn = str(desk.home / "work"), {"role": "user", "content": "Write umlauts into the CSV export"}
+    with desk.palaver.rest() as api:
+        api.post("/api/v1/agents/cursor-work/sessions/s/messages", json={**turn, "project": work}).raise_for_status()
+        told = api.post("/api/handoff", json={"project": work, "to": desk.name}).raise_for_status().json()
+    assert (told["state"], told["to"]) == ("offered", desk.agent)
+    assert "please take over the work below" in desk.work()[0]
+
+
 def test_an_agent_that_is_named_while_it_works_goes_on_once(desk: Desk):
     desk.posts = [f"@{desk.name} wait, the lighthouse is dark"]
     read = desk.work()
