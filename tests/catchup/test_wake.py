@@ -256,3 +256,12 @@ def test_a_wake_says_who_speaks(desk: Desk, api: httpx.Client, place: Server):
     made = api.post("/api/webhooks/incoming", json={"thread_id": thread.id, "name": "Sentry"}).json()
     assert api.post(made["url"], json={"text": f"@{desk.agent} two"}).status_code == 201
     assert "] Sentry (webhook), now: " in text_of(desk.wait())
+
+
+def test_an_answer_wakes_the_agent_that_asked_and_waits_no_longer(desk: Desk, api: httpx.Client):
+    agent_id, token = re.findall(r"agent_id (\S+), token (\S+)\. Pass both", desk.briefing["text"])[0]
+    asked = {"text": word("Which port? "), "wait_s": 0, "agent_id": agent_id, "token": token}
+    question = api.post("/api/questions", json=asked).raise_for_status().json()
+    waiting = desk.held()
+    api.post(f"/api/questions/{question['question_id']}/answer", json={"answer": "8081"}).raise_for_status()
+    assert "person human, now: 8081" in text_of(waiting)

@@ -7,12 +7,13 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from tests.clients.install import path_of, to_test
-from tests.clients.model import Model, Script, start_model
+from tests.clients.model import Call, Model, Script, start_model
 from tests.clients.programs import PROGRAMS, Program, Start
 from tests.clients.run import Palaver, start_palaver
 from tests.helpers import eventually, started_with
@@ -39,6 +40,10 @@ class Desk:
     palaver: Palaver
     posts: list[str] = field(default_factory=list)
     """Messages that are posted while the model is asked for the first time."""
+    calls: list[Call] = field(default_factory=list)
+    """What the model calls after that."""
+    options: tuple[str, ...] = ()
+    """Options of palaver setup."""
     model: Model | None = None
 
     @property
@@ -85,8 +90,7 @@ class Desk:
     def script(self) -> Script:
         for text in self.posts:
             self.post(text)
-        return
-        yield
+        yield from (call for call in self.calls)
 
     def work(self, prompt: str = "", resumed: bool = False) -> list[str]:
         """Set the client up and let it work on one prompt. Returns what the model read, request by request."""
@@ -94,7 +98,7 @@ class Desk:
             for name, content in self.program.settings(self.start).items():
                 (self.home / name).parent.mkdir(parents=True, exist_ok=True)
                 (self.home / name).write_text(content, "utf-8")
-            done = started_with(self.env, "setup", self.name)
+            done = started_with(self.env, "setup", self.name, *self.options)
             assert done.returncode == 0, (done.stdout, done.stderr)
             command = self.program.command(self.start)
             if self.program.name == "codex":  # a person trusts the hooks with /hooks
@@ -149,6 +153,31 @@ def test_an_agent_that_is_named_while_it_works_goes_on_once(desk: Desk):
     desk.posts = [f"@{desk.name} wait, the lighthouse is dark"]
     read = desk.work()
     assert ["the lighthouse is dark" in one for one in read[-2:]] == [False, True], "it goes on once"
+
+
+@pytest.mark.thorough
+def test_a_person_answers_a_permission_request_in_the_inbox(desk: Desk):
+    if desk.program.name != "claude":
+        pytest.skip("without a terminal only Claude Code asks for permission")
+    desk.options = ("--ask-permission",)
+    settings = desk.home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"permissions": {"defaultMode": "default"}}', "utf-8")
+    desk.calls = [Call("Bash", {"command": f"touch {word}", "description": "Make a file"}) for word in ("one", "two")]
+
+    def open_requests() -> list[dict[str, str]]:
+        with desk.palaver.rest() as api:
+            return list(api.get("/api/questions").json()["questions"])
+
+    with ThreadPoolExecutor(1) as background:
+        working = background.submit(desk.work)
+        for answer in ({"answer": "yes"}, {"answer": "no", "note": "not on Friday"}):
+            eventually(lambda: bool(open_requests()))
+            with desk.palaver.rest() as api:
+                api.post(f"/api/questions/{open_requests()[0]['question_id']}/answer", json=answer).raise_for_status()
+        read = working.result()
+    assert "said no in palaver: not on Friday" in read[-1]
+    assert [(desk.home / "work" / name).exists() for name in ("one", "two")] == [True, False]
 
 
 def test_the_next_session_in_the_project_knows_the_last_one(desk: Desk):

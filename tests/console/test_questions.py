@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, ViewportSize, expect
 from tests.console.conftest import Opening, both_sizes, both_themes
 from tests.console.test_mentions import NOTIFICATIONS
-from tests.helpers import eventually, word
+from tests.helpers import Thread, eventually, word
 
 Question = dict[str, Any]
 MENU = ".rail a[href='#/questions']"
@@ -159,6 +159,13 @@ def test_a_request_that_was_answered_elsewhere_says_so(window: Opening, rest: ht
     expect(page.get_by_text("No open questions")).to_be_visible()
     assert rest.post("/api/hooks/permission", json=told | {"input": {"command": "ls"}}).json()["decision"] == ""
     expect(page.locator(".question .result")).to_have_text("The program does not wait for an answer here any more.")
+
+
+def test_a_question_in_its_thread_leads_to_the_inbox(window: Opening, rest: httpx.Client, thread: Thread):
+    question = ask(rest, word("ok? "), thread_id=thread.id)
+    page = window(f"#/threads/{thread.id}")
+    page.get_by_role("link", name="Answer it under Questions").click()
+    expect(card(page, question)).to_be_focused()
 
 
 def test_the_system_tells_of_a_question_after_a_click_and_leads_to_it(window: Opening, rest: httpx.Client):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from textwrap import indent
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -30,6 +31,7 @@ from palaver.store.workspaces import Workspace
 
 TOPIC = "Permission requests"
 CHOICES = ["yes", "no"]
+CODE = " " * 4
 MOST_COMMAND = 20_000
 """Longer commands are not asked about: a person would not read them."""
 
@@ -65,7 +67,7 @@ async def ask_permission(workspace: Workspace, caller: Caller, request: Permissi
         asker = replace(caller, session=Session(agent_id=agent.id))
         about = {"program": caller.client.program, "tool": request.tool, "command": command, "folder": folder}
         thread_id = open_thread(change, CreateThread(topic=TOPIC), asker)[0].thread.id
-        text = f"May I use {request.tool} in {folder}?\n\n{command}"
+        text = f"May I use {request.tool} in {folder}?\n\n{indent(command, CODE, bool)}"
         facts = {"choices": CHOICES, "permission": about}
         expires_at = now() + timedelta(seconds=request.seconds)
         return asker, put(change, asker, thread_id, text, facts, expires_at, **visibility.FOR_PEOPLE)

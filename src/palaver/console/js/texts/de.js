@@ -110,6 +110,8 @@ export const texts = {
   "Send answer": "Antwort senden",
   "Allow this once": "Dieses Mal erlauben",
   "Do not allow": "Nicht erlauben",
+  "The program waits until {time}": "Das Programm wartet bis {time}",
+  "Answer it under Questions": "Unter Fragen beantworten",
   "No answer by {time} counts as no": "Keine Antwort bis {time} gilt als Nein",
   "Nobody answered in time. That counts as no.": "Niemand hat rechtzeitig geantwortet. Das gilt als Nein.",
   "The program does not wait for an answer here any more.": "Das Programm wartet hier nicht mehr auf eine Antwort.",

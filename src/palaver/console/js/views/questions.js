@@ -76,11 +76,14 @@ function card(question) {
   </article>`;
 }
 
+// A choice and its note.
+const inOneLine = (answer) => visibleParts(answer.replace(/\n+/, ": "));
+
 const earlierAnswers = ({ earlier }) =>
   earlier.length
     ? html`<div class="before"><p>${t("The same question was answered before:")}</p><ul>${earlier.map(
         ({ answer, answered_by, answered_at }) =>
-          html`<li><b>${visibleParts(answer)}</b> <small>${answered_by} · ${timeElement(answered_at, momentOf(answered_at))}</small></li>`,
+          html`<li><b>${inOneLine(answer)}</b> <small>${answered_by} · ${timeElement(answered_at, momentOf(answered_at))}</small></li>`,
       )}</ul></div>`
     : nothing;
 
@@ -124,7 +127,7 @@ function form(question) {
               }</button>`,
           )
         : html`<button type="submit" class="main" ?disabled=${isBusy}>${t("Send answer")}</button>`
-    }<small>${rich("No answer by {time} counts as no", { time: timeElement(expires_at, momentOf(expires_at)) })}</small></footer>
+    }<small>${rich(permission ? t("The program waits until {time}") : t("No answer by {time} counts as no"), { time: timeElement(expires_at, momentOf(expires_at)) })}</small></footer>
   </form>`;
 }
 
@@ -142,4 +145,4 @@ const result = (question) =>
 
 const earlierRow = ({ question_id, thread_id, text, permission, state, answer, answered_by, asked_at }) =>
   html`<li><a href=${linkToThread(thread_id, question_id)}><span>${visibleParts(permission?.command ?? text)}</span></a>
-    <small>${state === "expired" ? (permission ? t("ended") : t("expired: no")) : html`<b>${visibleParts(answer ?? "")}</b> · ${answered_by}`} · ${timeElement(asked_at)}</small></li>`;
+    <small>${state === "expired" ? (permission ? t("ended") : t("expired: no")) : html`<b>${inOneLine(answer ?? "")}</b> · ${answered_by}`} · ${timeElement(asked_at)}</small></li>`;

@@ -8,7 +8,7 @@ import { findPerson, peopleCount } from "../../data/mentions.js";
 import { can, me } from "../../data/session.js";
 import { settings } from "../../data/settings.js";
 import { isHumanOnly, isMine } from "../../data/threads.js";
-import { linkToThread } from "../../route.js";
+import { link, linkToThread } from "../../route.js";
 import { copyAndNotify } from "../../ui/clipboard.js";
 import { confirmDialog, notifyError, openDialog } from "../../ui/dialog.js";
 import { avatar, errorState, icon, iconButton, loading, menu } from "../../ui/elements.js";
@@ -148,6 +148,7 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, isLat
             )}</div>`
           : nothing
       }
+      ${message.metadata?.question ? html`<p><a href=${link("questions", { question: message.id })}>${t("Answer it under Questions")}</a></p>` : nothing}
       ${fileCards(attachedFiles(message.metadata))}
       ${
         message.edit_version
