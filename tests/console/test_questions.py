@@ -164,7 +164,7 @@ def test_a_request_that_was_answered_elsewhere_says_so(window: Opening, rest: ht
 def test_a_question_in_its_thread_leads_to_the_inbox(window: Opening, rest: httpx.Client, thread: Thread):
     question = ask(rest, word("ok? "), thread_id=thread.id)
     page = window(f"#/threads/{thread.id}")
-    page.get_by_role("link", name="Answer it under Questions").click()
+    page.get_by_role("link", name="See it under Questions").click()
     expect(card(page, question)).to_be_focused()
 
 

@@ -111,7 +111,7 @@ export const texts = {
   "Allow this once": "Dieses Mal erlauben",
   "Do not allow": "Nicht erlauben",
   "The program waits until {time}": "Das Programm wartet bis {time}",
-  "Answer it under Questions": "Unter Fragen beantworten",
+  "See it under Questions": "Unter Fragen ansehen",
   "No answer by {time} counts as no": "Keine Antwort bis {time} gilt als Nein",
   "Nobody answered in time. That counts as no.": "Niemand hat rechtzeitig geantwortet. Das gilt als Nein.",
   "The program does not wait for an answer here any more.": "Das Programm wartet hier nicht mehr auf eine Antwort.",

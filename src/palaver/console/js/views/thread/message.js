@@ -148,7 +148,7 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, isLat
             )}</div>`
           : nothing
       }
-      ${message.metadata?.question ? html`<p><a href=${link("questions", { question: message.id })}>${t("Answer it under Questions")}</a></p>` : nothing}
+      ${message.metadata?.question ? html`<p><a href=${link("questions", { question: message.id })}>${t("See it under Questions")}</a></p>` : nothing}
       ${fileCards(attachedFiles(message.metadata))}
       ${
         message.edit_version
