@@ -121,22 +121,11 @@ def test_a_request_ends_when_it_is_answered_at_the_prompt_of_claude_code(
 ):
     command, status = word("ls "), tmp_path / "claude" / "sessions" / "4711.json"
     status.parent.mkdir(parents=True)
-    status.write_text('{"status":"waiting","waitingFor":"permission prompt"}', "utf-8")
-    code = (
-        "import sys; from palaver.doors import hook; hook.client_process = lambda: 4711; sys.exit(hook.main(sys.argv))"
-    )
-    given = {"session_id": program.session, "cwd": str(program.project), "tool_name": "Bash"}
-    env = program.server.env | PLENTY | {"CLAUDE_CONFIG_DIR": str(tmp_path / "claude")}
-    hook = subprocess.Popen(
-        [sys.executable, "-c", code, "permission"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
-    )
-    with hook:
-        assert hook.stdin
-        assert hook.stdout
-        hook.stdin.write(json.dumps(given | {"tool_input": {"command": command}}))
-        hook.stdin.close()
+    status.write_text(json.dumps({"sessionId": program.session, "status": "waiting"}), "utf-8")
+    with asking(program, command, CLAUDE_CONFIG_DIR=str(tmp_path / "claude")) as hook:
         asked(api, command)
-        status.write_text('{"status":"busy"}', "utf-8")
+        status.write_text(json.dumps({"sessionId": program.session, "status": "busy"}), "utf-8")
+        assert hook.stdout
         assert hook.stdout.read() == ""
         assert hook.wait() == 0
     eventually(lambda: not inbox(api, command))

@@ -245,7 +245,7 @@ def ask_permission(client: str, given: dict[str, Any], told: dict[str, Any], url
 
     if PrivacyRules(Path(home())).why(str(told.get("folder") or told["project"])):
         return
-    _thread.start_new_thread(end_with_prompt, (client_process(),))
+    _thread.start_new_thread(end_with_prompt, (str(told["session"]),))
     seconds = float(os.environ.get("PALAVER_HOOK_SECONDS") or PERMISSION_SECONDS[client])
     asked = {"tool": given["tool_name"], "input": given["tool_input"], "seconds": int(seconds)}
     said = ask(url, sender(url, token), PERMISSION, told | asked, monotonic() + seconds + SECONDS)
@@ -260,19 +260,20 @@ def ask_permission(client: str, given: dict[str, Any], told: dict[str, Any], url
     sys.stdout.flush()
 
 
-def end_with_prompt(pid: int) -> None:
+def end_with_prompt(session: str) -> None:
     """End this process when its client has ended, or when a person has answered at the client's own prompt: Claude Code
     leaves the hook running, and tells in a file whether it waits. The server then ends the question."""
-    status = os.path.join(
-        os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), f"sessions/{pid}.json"
-    )
+    folder = os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), "sessions")
     has_waited = is_waiting = False
     output = select.poll()
     output.register(1, 0)
-    while (is_waiting or not has_waited) and not output.poll(500):
-        with suppress(OSError), open(status, "rb") as file:
-            is_waiting = b'"waiting"' in file.read(65_536)
+    ended: list[tuple[int, int]] = []
+    while (is_waiting or not has_waited) and not ended:
+        with suppress(OSError):
+            told = [read_file(os.path.join(folder, name)) or {} for name in os.listdir(folder)]
+            is_waiting = any(one.get("sessionId") == session and one.get("status") == "waiting" for one in told)
         has_waited |= is_waiting
+        ended = output.poll(500)
     os._exit(0)
 
 
