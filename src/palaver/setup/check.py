@@ -128,7 +128,9 @@ def check(client: ClientProgram, machine: Machine, server: Server, version: str)
         except FILE_PROBLEMS as problem:
             state.problems.append(explain(problem, edit.path))
     if client.name == "codex" and state.hooks not in ("", "none"):
-        state.problems += _untrusted_hooks(machine)
+        untrusted = list(_untrusted_hooks(machine))
+        state.problems += untrusted
+        state.wakes &= not untrusted
     if client.has_package(machine):
         if state.status != "not set up":
             state.problems.append(
