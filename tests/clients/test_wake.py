@@ -77,8 +77,10 @@ class Seat(Desk):
             return ("idle",) in database.execute("SELECT state FROM agent_connections WHERE waiter <> ''").fetchall()
 
     @property
-    def waiters(self) -> list[Path]:
-        return list((self.palaver.home / "hooks").glob("wait-*"))
+    def waiters(self) -> list[int]:
+        """The processes that wait for a message."""
+        found = subprocess.run(["pgrep", "-f", f"hook wait .*{self.palaver.home}"], stdout=subprocess.PIPE, text=True)
+        return [int(pid) for pid in found.stdout.split()]
 
     def work_once(self, terminal: Terminal) -> None:
         """Let it work on a prompt until it is idle."""
@@ -113,6 +115,7 @@ def test_messages_wake_a_session_and_its_waiter_ends_with_it(seat: Seat):
         for number in range(2):
             seat.is_woken(f"lighthouse {number}")
         assert [seat.turns[-1].count(f"lighthouse {number}") for number in range(2)] == [1, 1]
+        eventually(lambda: seat.is_idle and seat.waiters)
         os.kill(terminal.pid, signal.SIGKILL)
         eventually(lambda: not seat.waiters)
 
@@ -123,6 +126,7 @@ def test_a_message_wakes_a_session_that_had_no_prompt_after_a_restart_of_palaver
         eventually(lambda: seat.is_idle)
         seat.palaver.restart()
         seat.is_woken("the lighthouse is dark")
+        eventually(lambda: seat.is_idle and seat.waiters)
         terminal.enter("/exit", lambda: terminal.has_ended)
         eventually(lambda: not seat.waiters)
 
@@ -131,7 +135,6 @@ def test_a_message_wakes_a_session_that_had_no_prompt_after_a_restart_of_palaver
 def test_a_killed_waiter_is_followed_by_another_at_the_next_stop(seat: Seat):
     with seat.open() as terminal:
         seat.work_once(terminal)
-        found = subprocess.check_output(["pgrep", "-P", str(terminal.pid), "-f", "hook wait"], text=True)
-        os.kill(int(found), signal.SIGKILL)
+        os.kill(min(seat.waiters), signal.SIGKILL)  # one that was started at the stop may not have ended yet
         terminal.enter("Go on.", lambda: any("Go on." in turn for turn in seat.turns))
         seat.is_woken("the lighthouse is dark")

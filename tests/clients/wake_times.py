@@ -92,7 +92,7 @@ def idle(waiters: int, minutes: float) -> str:
             process.stdin.write(json.dumps({"session_id": f"s{number}", "cwd": f"/nowhere/{number}"}).encode())
             process.stdin.close()
 
-        eventually(lambda: len(list((palaver.home / "hooks").glob("wait-*"))) == waiters)
+        eventually(lambda: len(list((palaver.home / "hooks").glob("wait_*"))) == waiters)
         pids = [process.pid for process in started]
         time.sleep(5)
         before = [cpu(pids), cpu([palaver.server.pid])]
