@@ -211,7 +211,7 @@ def test_it_ends_with_a_client_that_was_killed(server: StandIn, env: dict[str, s
         "import subprocess, sys\n"
         "pipe = subprocess.PIPE\n"
         "waiter = subprocess.Popen(sys.argv[1:], stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)\n"
-        'waiter.stdin.write(b"{}")\n'
+        'waiter.stdin.write(b\'{"session_id": "s"}\')\n'
         "waiter.stdin.close()\n"
         "waiter.wait()\n"
         "sys.stdin.read()\n"
@@ -229,6 +229,14 @@ def test_it_holds_up_no_client_that_waits_for_its_hooks(server: StandIn, env: di
     env.pop(variable)
     assert Waiter(env).end() == (0, "", "")
     assert server.asked.empty()
+
+
+def test_it_does_not_stay_when_the_client_was_gone_before_it_began(server: StandIn, env: dict[str, str]):
+    done = subprocess.run(
+        command("wait", "--client", "codex"), input=b"", env=env, capture_output=True, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert list(Path(env["PALAVER_HOME"]).glob("hooks/*")) == []
 
 
 def test_codex_goes_on_while_another_process_waits(server: StandIn, env: dict[str, str]):

@@ -164,8 +164,11 @@ def wait(client: str) -> int:
 
     if client == "claude-code" and (os.environ.get("CLAUDE_CODE_ENTRYPOINT") != "cli" or "AI_AGENT" not in os.environ):
         return 0  # `claude -p`, the SDKs and older versions go on only after their hooks
-    session, folder = session_of(client, read_input(monotonic() + SECONDS))
+    given = read_input(monotonic() + SECONDS)
+    session, folder = session_of(client, given)
     pid = client_process() or os.getppid()
+    if not given or (client == "codex" and pid == 1):
+        return 0  # the client has ended already
     own = ShownFile(f"{WAIT}-{pid}-{client}-{session}", 0.0)
     try:
         own.__enter__()
