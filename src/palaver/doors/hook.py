@@ -44,7 +44,7 @@ WAKE = 2
 """The exit code that wakes Claude Code."""
 RUNG = "palaver: a message for you arrived."
 """The prompt that wakes Codex."""
-NOT_TYPED = (RUNG, "<task-notification>")
+NOT_TYPED = (RUNG, "palaver: you were called.", "<task-notification>")
 """How prompts begin that no person typed. Claude Code reports a wake as such a notification."""
 SHOWN_FOLDER = "hooks"
 """Has a file for each session with the id of the last text that was written. It also locks the session's hooks."""
@@ -160,8 +160,6 @@ def about(client: str, session: str, folder: str, pid: int | None) -> dict[str, 
 def wait(client: str) -> int:
     """Wait until a message shall wake the session, and write it. A session has one waiter, and no client waits for it:
     it ends with the client."""
-    from time import sleep
-
     if client == "claude-code" and (os.environ.get("CLAUDE_CODE_ENTRYPOINT") != "cli" or "AI_AGENT" not in os.environ):
         return 0  # `claude -p`, the SDKs and older versions go on only after their hooks
     given = read_input(monotonic() + SECONDS)
@@ -182,19 +180,7 @@ def wait(client: str) -> int:
         for stream in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), stream)
     _thread.start_new_thread(end_with_client, (own.path, pid if client == "codex" else 0))
-    pause = PAUSE
-    while True:
-        began = monotonic()
-        url, token, is_here = server()
-        told = about(client, session, folder, pid if is_here else None) | {"confirmed": []}
-        with suppress(OSError, HookProblem):
-            status, data = sender(url, token)("/api/hooks/wait", json.dumps(told).encode(), began + WAIT_SECONDS)
-            said = parsed(data) if status == 200 else {}
-            if said is not None and status < 500:
-                break
-        pause = PAUSE if monotonic() - began > LONGEST_PAUSE else pause
-        sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
+    said, told = ask_wait(client, session, folder, pid, {"confirmed": []})
     with suppress(OSError):
         os.unlink(own.path)
     if not said.get("text"):
@@ -212,10 +198,36 @@ def wait(client: str) -> int:
         shown.put(*shown.ids[-1:], str(said.get("delivery") or ""))
     if os.fork() == 0:  # only a waiter that ended with 2 wakes, so another process confirms
         os.closerange(0, 3)
-        with suppress(HookProblem):  # the next event confirms it, too
-            ask(url, sender(url, token), "confirm", told | {"confirmed": shown.ids}, monotonic() + START_SECONDS)
+        confirm(told, shown.ids)
         os._exit(0)
     return WAKE
+
+
+def ask_wait(
+    client: str, session: str, folder: str, pid: int, more: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Ask until a server answers. Returns the answer, which is empty if it refuses, and what was told."""
+    from time import sleep
+
+    pause = PAUSE
+    while True:
+        began = monotonic()
+        url, token, is_here = server()
+        told = about(client, session, folder, pid if is_here else None) | more
+        with suppress(OSError, HookProblem):
+            status, data = sender(url, token)("/api/hooks/wait", json.dumps(told).encode(), began + WAIT_SECONDS)
+            said = parsed(data) if status == 200 else {}
+            if said is not None and status < 500:
+                return said, told
+        pause = PAUSE if monotonic() - began > LONGEST_PAUSE else pause
+        sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def confirm(told: dict[str, Any], deliveries: list[str]) -> None:
+    url, token, _ = server()
+    with suppress(HookProblem):  # the next event confirms it, too
+        ask(url, sender(url, token), "confirm", told | {"confirmed": deliveries}, monotonic() + START_SECONDS)
 
 
 def end_with_client(path: str, pid: int) -> None:

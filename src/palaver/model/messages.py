@@ -78,7 +78,8 @@ class Receipt:
     agent_id: str | None
     state: ReceiptState
     way: str | None = None
-    """How it reached the agent: wake, prompt, stop or briefing by its hooks, or mcp when it read the thread."""
+    """How it reached the agent: wake, prompt, stop or briefing by its hooks, spawn when a program was started with it,
+    or mcp when it read the thread."""
     turn: int | None = None
     """The turn of the session that read it."""
     at: datetime | None = None

@@ -41,6 +41,7 @@ ADMIN_COMMANDS = {
     "mcp": "serve:mcp",
     "hook": "serve:hook",
     "watch": "watch:watch",
+    "spawn": "spawn:spawn",
     "service install": "manage.service:install",
     "service remove": "manage.service:remove",
     "reindex": "sessions:reindex",

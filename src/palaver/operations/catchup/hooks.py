@@ -97,7 +97,7 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
         def end(change: Change) -> None:
             deliveries.confirm(change, request.session, request.confirmed or ())
             known = agents.end_hook_connection(change, request.session) if request.event == "session-end" else None
-            if known and known.waiter:
+            if known:
                 change.tell(agent_session(agents.must_exist(change, known.agent_id)))
 
         await workspace.change(end)
@@ -174,14 +174,18 @@ def caller_of(caller: Caller, request: HookReport) -> Caller:
 def agent_of_session(change: Change, caller: Caller, request: HookReport, event: str) -> tuple[Agent, HookConnection]:
     """The agent of the client's session, and what the session does."""
     known = agents.hook_connection(change, request.session)
-    agent = agent_for(change, caller, caller.client, request.session, is_at_work=True)
+    starts = event == "spawn"  # it is no session of the agent: it starts one
+    agent = agent_for(change, caller, caller.client, request.session, is_at_work=not starts)
+    key = agents.hook_key(request.session, request.pid)
     if known is not None and known.agent_id == agent.id:
-        mark_active(change, agent, event)
+        if not starts:
+            mark_active(change, agent, event)
+        if request.pid and known.key != key:
+            known = agents.move_hook_connection(change, known, key)
         return agent, known
     client, folder = caller.client, request.folder or ""
-    key = agents.hook_key(request.session, request.pid)
-    agents.bind_connection(change, key, agent, client.program, client.project, folder)
-    if agents.touch(change, agent, event):
+    agents.bind_connection(change, key, agent, "spawn" if starts else client.program, client.project, folder)
+    if not starts and agents.touch(change, agent, event):
         change.tell(agent_online(agents.must_exist(change, agent.id)))
     return agent, HookConnection(key, agent.id, "idle", 0, "", 0)
 

@@ -11,14 +11,15 @@ from palaver.model.events import Event, agent_online, agent_session
 from palaver.model.ids import new_id
 from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller
-from palaver.model.requests import clamp
+from palaver.model.requests import Ids, clamp
 from palaver.model.times import now
 from palaver.operations.catchup.briefing import age
 from palaver.operations.catchup.hooks import HookAnswer, HookReport, agent_of_session, caller_of, unseen
-from palaver.operations.catchup.ringing import ring_of
+from palaver.operations.catchup.ringing import LOOK_AGAIN, ring_of
+from palaver.operations.identity import active_since
 from palaver.operations.operation import Route, operation
 from palaver.store.bus import agents, deliveries, read_marks
-from palaver.store.bus.deliveries import HookSession
+from palaver.store.bus.deliveries import HookSession, Way
 from palaver.store.bus.feed import FeedClosed
 from palaver.store.bus.read_marks import HOOK_TIME, Mention, reader_of
 from palaver.store.engines.database import Change, Reader
@@ -45,6 +46,11 @@ MORE = "{:,} more messages for you: read them with msg_list or catch_up."
 class WaitForWake(HookReport):
     wait_s: Annotated[int, clamp(0, 86_400)] | None = None
     """How long to wait in this call, in seconds. Default: without a limit."""
+    starts: bool = False
+    """The text starts a program, so it is returned only while no session of the agent runs. A new call means that the
+    program has ended."""
+    failed: Ids | None = None
+    """The deliveries whose program failed. Their messages start no program again."""
 
 
 @operation(Route("POST", "/api/hooks/wait", ends_with_client=True))
@@ -53,14 +59,20 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
     is idle, or no text: with the agent after `wait_s`, without it when the session has ended or a newer call waits."""
     until = inf if request.wait_s is None else monotonic() + request.wait_s
     caller, waiter = caller_of(caller, request), new_id()
+    way: Way = "spawn" if request.starts else "wake"
 
     def begin(change: Change) -> tuple[Agent, HookSession]:
         deliveries.confirm(change, request.session, request.confirmed or ())
-        agent, known = agent_of_session(change, caller, request, "wait")
+        agent, known = agent_of_session(change, caller, request, "spawn" if request.starts else "wait")
         session = HookSession(request.session, reader_of(caller, agent))
+        failed = deliveries.fail(change, session, request.failed or ())
+        if request.starts:
+            deliveries.go_on(change, session)
         offered = deliveries.unconfirmed(change, session)
-        is_lost = known.state == "woken" and offered is not None and offered.way == "wake"
-        agents.set_hook_connection(change, known, waiter=waiter, state="idle" if is_lost else known.state)
+        is_lost = known.state == "woken" and offered is not None and offered.way == way
+        state = "idle" if is_lost or request.starts else known.state
+        announced = max(known.announced, failed)
+        agents.set_hook_connection(change, known, waiter=waiter, state=state, announced=announced)
         if known.waiter:
             change.tell(agent_session(agent))
         return agent, session
@@ -70,8 +82,10 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
         known = agents.hook_connection(read, request.session)
         if known is None or known.waiter != waiter:
             return None
+        if request.starts and agents.is_at_work(read, agent.id, active_since()):
+            return LOOK_AGAIN
         offered = deliveries.unconfirmed(read, session) if known.state != "working" else None
-        if offered and offered.way != "wake" and abs(now() - offered.at) < HOOK_TIME:
+        if offered and offered.way != way and abs(now() - offered.at) < HOOK_TIME:
             return HOOK_TIME.total_seconds()
         if known.state != "idle" and not offered:  # a stop whose text was never written is a stop
             return inf
@@ -79,7 +93,9 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
         return min((ring_of(read, session.reader, one).seconds for one in found), default=inf)
 
     def wake(change: Change) -> HookAnswer:
-        if agents.touch(change, agent, "wake"):  # it locks the agent: of two sessions, one gets a message
+        if not request.starts and agents.touch(
+            change, agent, "wake"
+        ):  # it locks the agent: of two sessions, one gets a message
             change.tell(agent_online(agent))
         known = agents.hook_connection(change, request.session)
         found = unseen(change, caller, session, known.announced, MOST) if known and look(change) == 0 else []
@@ -94,7 +110,7 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
         context = deliveries.context_of(change, session, known.turn + 1, confirms=True)
         announced = last if count > shown else known.announced
         agents.set_hook_connection(change, known, state="woken", turn=context.turn, announced=announced)
-        return HookAnswer(agent.slug, text, deliveries.offer(change, context, "wake", found[:shown]))
+        return HookAnswer(agent.slug, text, deliveries.offer(change, context, way, found[:shown]))
 
     def concerns(event: Event) -> bool:
         return event.type == "reset" or (event.type in CALLS and agent.id.encode() in event.payload)

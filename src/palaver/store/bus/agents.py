@@ -258,6 +258,20 @@ def running_connections(read: Reader, agent_id: str) -> list[Row]:
     return [row for row in read.all("connections_of_agent", agent_id=agent_id) if not _has_ended(row["id_hash"])]
 
 
+def is_at_work(read: Reader, agent_id: str, active_since: datetime) -> bool:
+    """Whether a session of the agent runs, as far as this machine knows."""
+    running = running_connections(read, agent_id)
+    if any(one["waiter"] or (one["id_hash"].startswith("hook:") and one["id_hash"][-2:] != ":0") for one in running):
+        return True
+    about = read.must("agent", id=agent_id)
+    return bool(running) and not about["is_released"] and about["last_heartbeat"] >= micros(active_since)
+
+
+def has_starter(read: Reader, agent_id: str) -> bool:
+    """Whether `palaver spawn` starts a program for messages to this agent."""
+    return read.one("starter_of_agent", agent_id=agent_id) is not None
+
+
 def has_left(read: Reader, agent_id: str) -> bool:
     """Whether no running client acts as this agent."""
     return bool(read.must("agent", id=agent_id)["is_released"])
@@ -268,6 +282,13 @@ def set_hook_connection(change: Change, known: HookConnection, **changed: Any) -
     values = known._replace(**changed)._asdict()
     del values["agent_id"]
     change.run("set_hook_session", **values)
+
+
+def move_hook_connection(change: Change, known: HookConnection, key: str) -> HookConnection:
+    """The session goes on in another process."""
+    change.run("end_connection", id_hash=key)
+    change.run("rename_connection", id_hash=known.key, key=key)
+    return known._replace(key=key)
 
 
 def end_waiting(change: Change, waiter: str) -> None:

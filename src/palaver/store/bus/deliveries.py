@@ -20,8 +20,8 @@ from palaver.store.bus.read_marks import Mention, ThreadReader
 from palaver.store.engines.database import Change, Reader
 from palaver.store.rows import from_row
 
-Way = Literal["briefing", "prompt", "stop", "wake"]
-"""How a text reaches a session: at its start, at a prompt, at a stop, or by waking it."""
+Way = Literal["briefing", "prompt", "stop", "wake", "spawn"]
+"""How a text reaches a session: at its start, a prompt or a stop, by waking it, or as the prompt of a new program."""
 
 KEPT = timedelta(days=90)
 """Deliveries of sessions that were not resumed for this long are forgotten."""
@@ -54,7 +54,7 @@ class HookContext:
     was_compacted: bool
     """It was briefed in an earlier context only."""
     passage_ids: frozenset[int]
-    """Messages that it was shown and has not handled."""
+    """Messages that it was shown and has not handled, or with which it was started."""
     waits: bool
     """Texts count as shown only after a confirmation."""
     turn: int
@@ -67,11 +67,12 @@ def context_of(read: Reader, session: HookSession, turn: int, *, confirms: bool)
     shown = [row for row in offered if row["shown_at"] is not None]
     is_briefed = any(row["is_briefing"] and not row["is_past"] for row in shown)
     unconfirmed = offered.index(shown[0]) if shown else len(offered)
+    known = [*read.all("shown_messages", **session.key), *read.all("spawned_messages", reader=session.reader.key)]
     return HookContext(
         session,
         is_briefed,
         was_compacted=not is_briefed and any(row["is_past"] for row in shown),
-        passage_ids=frozenset(row["passage_id"] for row in read.all("shown_messages", **session.key)),
+        passage_ids=frozenset(row["passage_id"] for row in known),
         waits=confirms or unconfirmed < MOST_REPEATS,
         turn=turn,
     )
@@ -108,6 +109,12 @@ def confirm(change: Change, session_id: str, deliveries: Iterable[str]) -> None:
             receipt = from_row(Receipt, row, name=row["display_name"] or row["name"], state="read", at=at)
             change.tell(message_receipts(row["message_id"], row["thread_id"], [receipt]))
         change.run("confirm_delivery", id=delivery, session=session, at=micros(at))
+
+
+def fail(change: Change, session: HookSession, deliveries: Iterable[str]) -> int:
+    """The programs that were started with these texts failed. Returns the passage of the last message."""
+    found = [change.all("fail_delivery", id=id, session=session.key["session"]) for id in deliveries]
+    return max((row["last"] for rows in found for row in rows), default=0)
 
 
 def turns_of_pair(read: Reader, mention: Mention, author: str, reader: str) -> tuple[list[datetime], int]:

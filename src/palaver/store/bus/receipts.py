@@ -81,7 +81,7 @@ def _waits_for(read: Reader, agent: Agent) -> tuple[bool, str | None]:
     if hooks:
         return True, AT_PROMPT if all(one["state"] == "idle" for one in hooks) else AT_WORK
     if not running and (agents.has_left(read, agent.id) or not agent.is_online):
-        return False, ENDED
+        return (True, None) if agents.has_starter(read, agent.id) else (False, ENDED)
     return (False, NO_HOOKS) if agent.client in HOOKED else (True, None)
 
 

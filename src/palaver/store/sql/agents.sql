@@ -102,8 +102,14 @@ UPDATE agent_connections SET waiter = '' WHERE waiter = :waiter;
 -- name: end_connection  forget a connection
 DELETE FROM agent_connections WHERE id_hash = :id_hash;
 
--- name: connections_of_agent  the connections of an agent
-SELECT id_hash, state, waiter FROM agent_connections WHERE agent_id = :agent_id;
+-- name: rename_connection  a session goes on in another process
+UPDATE agent_connections SET id_hash = :key WHERE id_hash = :id_hash;
+
+-- name: connections_of_agent  the connections of an agent, without those that only start a program
+SELECT id_hash, state, waiter FROM agent_connections WHERE agent_id = :agent_id AND program <> 'spawn';
+
+-- name: starter_of_agent  a call that waits to start a program as the agent
+SELECT 1 AS found FROM agent_connections WHERE agent_id = :agent_id AND program = 'spawn' AND waiter <> '';
 
 -- name: forget_old_connections  forget connections that were not used lately
 DELETE FROM agent_connections WHERE used_at < :before;

@@ -144,6 +144,14 @@ ORDER BY offered_at DESC, id DESC;
 SELECT DISTINCT x.passage_id FROM delivered_messages x JOIN deliveries v ON v.id = x.delivery_id
 WHERE v.session = :session AND v.reader = :reader AND v.shown_at IS NOT NULL AND x.is_over = 0;
 
+-- name: spawned_messages  the messages with which a program was started that runs
+SELECT DISTINCT x.passage_id FROM delivered_messages x JOIN deliveries v ON v.id = x.delivery_id
+WHERE v.reader = :reader AND v.way = 'spawn' AND v.shown_at IS NOT NULL AND x.is_over = 0;
+
+-- name: fail_delivery  the text was not read after all; returns its last message
+UPDATE deliveries SET shown_at = NULL WHERE id = :id AND session = :session
+RETURNING (SELECT max(x.passage_id) FROM delivered_messages x WHERE x.delivery_id = id) AS last;
+
 -- name: forget_delivered_messages  the messages of the texts that a session was shown are handled, or not in its context
 UPDATE delivered_messages SET is_over = 1 WHERE is_over = 0 AND delivery_id IN (
     SELECT id FROM deliveries WHERE session = :session AND reader = :reader AND shown_at IS NOT NULL
@@ -195,7 +203,7 @@ ORDER BY n.seq LIMIT :limit;
 -- name: turns_of_pair  turns that messages of two agents to each other in a thread began or prolonged, the latest first
 SELECT v.offered_at, max(p.position) AS seq
 FROM passages p JOIN delivered_messages x ON x.passage_id = p.id JOIN deliveries v ON v.id = x.delivery_id
-WHERE p.document_id = :document_id AND p.position > :after AND v.way IN ('wake', 'stop')
+WHERE p.document_id = :document_id AND p.position > :after AND v.way IN ('wake', 'stop', 'spawn')
   AND ((p.author_id = :author AND v.reader = :reader) OR (p.author_id = :reader AND v.reader = :author))
 GROUP BY v.id, v.offered_at ORDER BY v.offered_at DESC;
 
