@@ -13,8 +13,6 @@ from functools import partial
 from palaver.model.events import agent_offline
 from palaver.model.times import now
 from palaver.operations.admin.repair import missing_uploads
-from palaver.operations.bus.questions import expire_questions
-from palaver.operations.bus.receipts import return_unread
 from palaver.operations.sessions.carry_over import carry_over
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.settings import Settings
@@ -62,6 +60,10 @@ async def _try(here: Workspace, what: str, work: Callable[[Workspace], Awaitable
 
 
 async def sweep_forever(workspaces: Workspaces) -> None:
+    # A command without a server does not need them.
+    from palaver.operations.bus.questions import expire_questions
+    from palaver.operations.bus.receipts import return_unread
+
     for number in itertools.count(1):
         for here in workspaces():
             await _try(here, "maintenance", sweep)
