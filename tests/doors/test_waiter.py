@@ -254,7 +254,14 @@ def test_the_prompt_that_wakes_codex_counts_as_ours():
     assert hook_text.is_hook_text(hook.RUNG)
 
 
-@pytest.mark.parametrize("prompt", [hook.RUNG, "<task-notification>palaver: a message arrived</task-notification>"])
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        hook.RUNG,
+        "<task-notification>palaver: a message arrived</task-notification>",
+        '<channel source="palaver" agent="zoe">\n…',
+    ],
+)
 def test_a_wake_is_no_prompt_of_the_user(server: StandIn, env: dict[str, str], prompt: str):
     told = json.dumps({"session_id": "s", "cwd": "/", "prompt": prompt}).encode()
     subprocess.run(command("prompt"), input=told, env=env, check=True, timeout=PATIENCE)

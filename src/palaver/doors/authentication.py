@@ -38,6 +38,8 @@ class StdioClient:
     settings: Settings
     pid: int
     project: str
+    is_channel: bool = False
+    """It is Claude Code, and messages shall wake it (doors/mcp/channel.py)."""
 
 
 async def authenticate(

@@ -44,8 +44,8 @@ WAKE = 2
 """The exit code that wakes Claude Code."""
 RUNG = "palaver: a message for you arrived."
 """The prompt that wakes Codex."""
-NOT_TYPED = (RUNG, "palaver: you were called.", "<task-notification>")
-"""How prompts begin that no person typed. Claude Code reports a wake as such a notification."""
+NOT_TYPED = (RUNG, "palaver: you were called.", "<task-notification>", '<channel source="palaver"')
+"""How prompts begin that no person typed. Claude Code reports a wake as such a notification, or as a channel's."""
 SHOWN_FOLDER = "hooks"
 """Has a file for each session with the id of the last text that was written. It also locks the session's hooks."""
 SHOWN_KEPT = 30 * 86_400

@@ -181,9 +181,10 @@ def stdio_command(settings: Settings) -> list[str]:
 @options.add(*options.DATA)
 @settings_options("agent", "tool_names", "toolsets", "auth")
 @click.command()
+@click.option("--channel", is_flag=True, help="Be a channel of Claude Code: a message to the agent wakes it.")
 @click.option("--alone", is_flag=True, help="Open the data in this process, even if a server runs on it.")
 @click.pass_obj
-def mcp(target: options.Target, /, alone: bool, **flags: Any) -> None:
+def mcp(target: options.Target, /, channel: bool, alone: bool, **flags: Any) -> None:
     """Run an MCP server on standard input and output, for clients that start their servers.
 
     If a server runs on the same data, this process only passes messages on to it. PALAVER_TOKEN identifies the
@@ -192,16 +193,16 @@ def mcp(target: options.Target, /, alone: bool, **flags: Any) -> None:
     from palaver.doors.local import mcp_pipe
 
     settings = target.settings(**flags)
-    given = {"home": target.home, "database_url": target.database_url, **flags}
+    given = {"home": target.home, "database_url": target.database_url, "channel": "on" * channel, **flags}
     texts = {name: ",".join(value) if isinstance(value, tuple) else value for name, value in given.items() if value}
     if not alone and mcp_pipe.run(texts):
         return
     # A blocking read of standard input cannot be interrupted. All acknowledged data is on disk.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
-    asyncio.run(_stdio(settings, target.token))
+    asyncio.run(_stdio(settings, target.token, channel))
 
 
-async def _stdio(settings: Settings, token: str | None) -> None:
+async def _stdio(settings: Settings, token: str | None, is_channel: bool) -> None:
     with no_collection():
         from palaver.app import LoginEnded
         from palaver.doors.authentication import authenticate
@@ -213,7 +214,7 @@ async def _stdio(settings: Settings, token: str | None) -> None:
 
             toolsets.select_tools(settings.toolsets)  # report unknown names now
         requester = await authenticate(app, token, "agent")
-        serving = asyncio.ensure_future(_serve_standard_input(app, requester))
+        serving = asyncio.ensure_future(_serve_standard_input(app, requester, is_channel))
         try:
             with app.access.present.track(*requester.keys):
                 await asyncio.shield(serving)
@@ -222,11 +223,12 @@ async def _stdio(settings: Settings, token: str | None) -> None:
             os._exit(Unauthorized.exit_code)  # a blocking read of standard input cannot be interrupted
 
 
-async def _serve_standard_input(app: App, requester: Requester) -> None:
+async def _serve_standard_input(app: App, requester: Requester, is_channel: bool) -> None:
     from palaver.doors.mcp.greeting import early_answer
 
     first, answered = await asyncio.to_thread(sys.stdin.buffer.readline), None
-    if found := early_answer(first):  # the data is open, so the client can go on while the SDK is loaded
+    # The data is open, so the client can go on while the SDK is loaded.
+    if not is_channel and (found := early_answer(first)):
         answered, answer = found
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
@@ -234,7 +236,7 @@ async def _serve_standard_input(app: App, requester: Requester) -> None:
     with no_collection():
         from palaver.doors.authentication import StdioClient
         from palaver.doors.mcp import stdio
-    client = StdioClient(requester, app.settings, os.getpid(), project_of(Path.cwd()))
+    client = StdioClient(requester, app.settings, os.getpid(), project_of(Path.cwd()), is_channel)
     await stdio.serve_lines(app, client, stdio.standard_input(first), answered=answered)
 
 

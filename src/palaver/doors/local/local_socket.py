@@ -59,6 +59,7 @@ class LocalClient:
     token: str | None
     settings: Settings
     """The settings it would have without a server."""
+    is_channel: bool
 
 
 class LocalSocket:
@@ -131,7 +132,7 @@ class LocalSocket:
         own = {name: getattr(client.settings, name) for name in PER_CLIENT}
         settings = dataclasses.replace(self._app.settings, **own)
         project = await asyncio.to_thread(project_of, client.folder)
-        return partial(self._serve_mcp, StdioClient(requester, settings, client.pid, project))
+        return partial(self._serve_mcp, StdioClient(requester, settings, client.pid, project, client.is_channel))
 
     async def _serve_command(
         self, requester: Requester, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -201,7 +202,8 @@ def _read_client(server: Settings, said: dict[str, Any], peer: tuple[int, int] |
         if name not in (*PER_CLIENT, *OF_SERVERS) and value != getattr(server, name):
             raise Refused(f"The process has another value of {name}.")
     token = said["environ"].get("PALAVER_TOKEN") or None
-    return LocalClient(said["wants"], said["pid"], said["folder"], said["workspace"], token, settings)
+    is_channel = "channel" in said["flags"]
+    return LocalClient(said["wants"], said["pid"], said["folder"], said["workspace"], token, settings, is_channel)
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[int, int] | None:

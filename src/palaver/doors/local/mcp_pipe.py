@@ -1,7 +1,7 @@
 """`palaver mcp` beside a running server: a pipe between standard input and output and the server's socket.
 
 It starts fast and needs little memory, because the server does the work. If the server stops, requests in progress fail
-with an error that says so, and the next request connects to the next server.
+with an error that says so, and the next request connects to the next server. A channel connects without a request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("home", "database_url", "agent", "tool_names", "toolsets", "auth")
 RESTART_SECONDS = 5.0
-"""How long a restarted server may take to be there again."""
+"""How long a restarted server may take to be there again. A channel then looks for it after such pauses."""
 POLL_SECONDS = 0.1
 DRAIN_SECONDS = 15.0
 """How long answers can take after the end of the input."""
@@ -52,6 +52,8 @@ def flags_of(words: list[str]) -> dict[str, str] | None:
         name = name.replace("-", "_")
         if not word.startswith("-"):
             commands.append(word)
+        elif word == "--channel":
+            flags["channel"] = "on"
         elif word.startswith("--") and name in OPTIONS and (equals or rest):
             flags[name] = value if equals else rest.pop(0)
         else:
@@ -108,12 +110,15 @@ class Pipe:
         self._reading.start()
         return True
 
+    def _is_connected(self) -> bool:
+        return self._connection is not None or self.connect()
+
     def send(self, line: bytes) -> None:
         """Pass a line of the client on."""
         message = parsed(line)
         method, id = message.get("method"), request_id(message)
         with self._sending:
-            is_connected = self._connection is not None or self.connect()
+            is_connected = self._is_connected()
             if method in ("initialize", "notifications/initialized"):
                 self._handshake[method] = line
             if not is_connected:
@@ -146,6 +151,11 @@ class Pipe:
             pending, self._pending = self._pending, {}
             for message in pending.values():
                 write(failure(message, STOPPED))
+        while "channel" in self._flags:  # messages arrive without a request
+            with self._sending:
+                if self._is_connected():
+                    return
+            sleep(RESTART_SECONDS)
 
     def _answer(self, line: bytes) -> None:
         """Pass a line of the server on."""

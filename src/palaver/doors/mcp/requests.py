@@ -19,7 +19,7 @@ from starlette.websockets import WebSocket
 from palaver import __version__
 from palaver.app import App
 from palaver.doors.authentication import Requester, StdioClient
-from palaver.doors.mcp import elicitation, tools
+from palaver.doors.mcp import channel, elicitation, tools
 from palaver.doors.mcp.connection import (
     ROOT,
     Context,
@@ -72,7 +72,7 @@ class McpRequests:
             "palaver",
             version=__version__,
             title="palaver",
-            instructions=INSTRUCTIONS,
+            instructions=INSTRUCTIONS + (channel.INSTRUCTIONS if client and client.is_channel else ""),
             get_tool_input_schema=tools.input_schema_of,
             cache_hints=CACHED,
             on_list_tools=self._list_tools,
@@ -86,6 +86,9 @@ class McpRequests:
         )
         self.server.middleware.clear()  # no tracing span for every call
         self.server.middleware.append(remember_config)
+        self.pushing: asyncio.Task[None] | None = None
+        if client and client.is_channel:
+            self.server.middleware.append(self._begin_channel)
 
     # Who is calling
 
@@ -124,6 +127,13 @@ class McpRequests:
         session = session_of(ctx, requester)
         session.slug = slug or None
         return Requester(requester.workspace, Caller(kind="agent", name="agent", session=session, **about))
+
+    async def _begin_channel(self, ctx: Context, call_next: Any) -> Any:
+        """Send the messages to the agent of the connection, once the client is ready."""
+        if ctx.method == "notifications/initialized" and self._client and self.pushing is None:
+            requester = await self._requester_of(ctx)
+            self.pushing = asyncio.create_task(channel.push(requester, self._client.pid, ctx.session))
+        return await call_next(ctx)
 
     # Requests
 

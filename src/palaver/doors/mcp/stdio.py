@@ -14,11 +14,13 @@ from typing import Any, Protocol, cast
 
 import anyio
 import orjson
+from mcp.server.runner import serve_dual_era_loop, serve_loop
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 
 from palaver.app import App
 from palaver.doors.authentication import StdioClient
+from palaver.doors.mcp import channel
 from palaver.doors.mcp.connection import release_agent
 from palaver.doors.mcp.requests import McpRequests
 from palaver.doors.mcp.workarounds import replace_lone_surrogates
@@ -46,18 +48,26 @@ async def serve_lines(
     `output` is standard output unless it is given. The request with the id `answered` has its answer already.
     """
     pending = PendingRequests(answered)
-    server = McpRequests(app, client).server
+    requests = McpRequests(app, client)
+    server, serve = requests.server, serve_loop if client.is_channel else serve_dual_era_loop
+    options = server.create_initialization_options(
+        experimental_capabilities={channel.CAPABILITY: {}} if client.is_channel else None
+    )
     session = client.requester.caller.session
     session.key = identity.process_key(client.pid)
     is_stopping = False
     try:
         async with stdio_server(cast(Any, pending.read(lines)), cast(Any, output)) as (read, write):
             pending.answers = write
-            await server.run(read, cast(Any, pending), server.create_initialization_options())
+            async with server.lifespan(server) as state:
+                await serve(server, read, cast(Any, pending), lifespan_state=state, init_options=options)
     except asyncio.CancelledError:
         is_stopping = True
         raise
     finally:
+        if requests.pushing:
+            requests.pushing.cancel()
+            await asyncio.wait((requests.pushing,))
         if not is_stopping:
             await release_agent(client.requester, session.key)
 

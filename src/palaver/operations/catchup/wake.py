@@ -56,7 +56,8 @@ class WaitForWake(HookReport):
 @operation(Route("POST", "/api/hooks/wait", ends_with_client=True))
 async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWake) -> HookAnswer:
     """Wait in a session of a coding agent for a message to its agent. Returns the text that wakes the session while it
-    is idle, or no text: with the agent after `wait_s`, without it when the session has ended or a newer call waits."""
+    is idle, or no text: with the agent after `wait_s`, without it when the session has ended or a newer call waits. A
+    session that confirms a wake in its next call, instead of an event, is woken by the next message, too."""
     until = inf if request.wait_s is None else monotonic() + request.wait_s
     caller, waiter = caller_of(caller, request), new_id()
     way: Way = "spawn" if request.starts else "wake"
@@ -69,8 +70,9 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
         if request.starts:
             deliveries.go_on(change, session)
         offered = deliveries.unconfirmed(change, session)
-        is_lost = known.state == "woken" and offered is not None and offered.way == way
-        state = "idle" if is_lost or request.starts else known.state
+        is_lost = offered is not None and offered.way == way
+        pauses = known.state == "woken" and (is_lost or request.confirmed)  # a channel confirms here: it has no stop
+        state = "idle" if pauses or request.starts else known.state
         announced = max(known.announced, failed)
         agents.set_hook_connection(change, known, waiter=waiter, state=state, announced=announced)
         if known.waiter:
