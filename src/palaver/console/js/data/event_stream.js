@@ -7,6 +7,7 @@ const TYPES = [
   "msg.edit",
   "msg.delete",
   "msg.react",
+  "msg.receipt",
   "msg.unreact",
   "thread.new",
   "thread.state",
@@ -16,6 +17,7 @@ const TYPES = [
   "question.expired",
   "agent.online",
   "agent.offline",
+  "agent.session",
   "reset",
 ];
 const FIRST_DELAY = 300; // milliseconds

@@ -37,8 +37,22 @@ export interface Message {
   edit_version: number;
   priority: string;
   reply_to_msg_id: string | null;
+  mentions: string[];
   metadata: Record<string, any> | null;
   reactions: Reaction[];
+}
+
+// How far a message got to one agent that it names.
+export interface Receipt {
+  name: string;
+  agent_id: string | null;
+  state: "stored" | "delivered" | "read" | "reacted" | "declined" | "answered" | "not_reached";
+  way: string | null;
+  turn: number | null;
+  at: string | null;
+  reaction: string | null;
+  answer_id: string | null;
+  reason: string | null;
 }
 
 export interface Thread {

@@ -135,6 +135,30 @@ export const texts = {
   "active {time}": "aktiv {time}",
   "silent, seen {time}": "still, gesehen {time}",
 
+  // Receipts
+  "{name} has not read this yet": "{name} hat das noch nicht gelesen",
+  "{name} was given this and has not confirmed it": "{name} hat das bekommen und nicht bestätigt",
+  "{name} read this": "{name} hat das gelesen",
+  "{name} read this in turn {turn}": "{name} hat das in Runde {turn} gelesen",
+  "{name} reacted with {reaction}": "{name} hat mit {reaction} reagiert",
+  "{name} declined this": "{name} hat das abgelehnt",
+  "{name} answered this": "{name} hat darauf geantwortet",
+  "{name} was not reached": "{name} wurde nicht erreicht",
+  "woken by it": "davon geweckt",
+  "with a prompt": "mit einer Eingabe",
+  "before it stopped": "bevor er aufhörte",
+  "when its session began": "zu Beginn seiner Sitzung",
+  "in the thread": "im Thread",
+  "Nobody has this name.": "Niemand hat diesen Namen.",
+  "The agent was removed.": "Der Agent wurde entfernt.",
+  "No session of it runs. It reads this when one starts.":
+    "Keine Sitzung von ihm läuft. Er liest das, wenn eine beginnt.",
+  "Its hooks do not report: they are not set up or not trusted. It reads this when it lists the thread.":
+    "Seine Hooks melden sich nicht: Sie sind nicht eingerichtet, oder ihnen wird nicht vertraut. Er liest das, wenn er den Thread auflistet.",
+  "It is at work, and gets this before it stops.": "Er arbeitet und bekommt das, bevor er aufhört.",
+  "It is at its prompt and cannot be woken. It gets this with the next prompt.":
+    "Er wartet auf eine Eingabe und kann nicht geweckt werden. Er bekommt das mit der nächsten.",
+
   // Times and numbers
   Today: "Heute",
   Yesterday: "Gestern",

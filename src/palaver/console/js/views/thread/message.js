@@ -5,6 +5,7 @@ import { agentsByName, findAgent } from "../../data/agents.js";
 import { get, put, remove, url } from "../../data/api.js";
 import { messageEdits } from "../../data/drafts.js";
 import { findPerson, peopleCount } from "../../data/mentions.js";
+import { receiptsOf } from "../../data/receipts.js";
 import { can, me } from "../../data/session.js";
 import { settings } from "../../data/settings.js";
 import { isHumanOnly, isMine } from "../../data/threads.js";
@@ -27,6 +28,7 @@ import { renderMarkdown } from "../../ui/markdown.js";
 import { guard, html, nothing, redraw, t } from "../../ui/templates.js";
 import { attachedFiles, fileCards } from "./attachments.js";
 import { reactionPicker, reactionPills } from "./reactions.js";
+import { receiptMarks } from "./receipts.js";
 
 const GROUP_TIME = 5 * 60 * 1000; // messages of one author within this time have one header
 const FOLD_LENGTH = 6000; // characters
@@ -66,6 +68,7 @@ export function messageTemplates(thread, { linkedId, unread, markUnread, reply }
       message.content,
       message.reactions,
       message.edit_version,
+      receiptsOf(message.id),
       repliedTo,
       repliedTo?.content,
       isFirstUnread && unread.count,
@@ -157,6 +160,7 @@ function messageTemplate(message, { agent, repliedTo, isGrouped, isLinked, isLat
           : nothing
       }
       ${reactionPills(message)}
+      ${receiptMarks(message, receiptsOf(message.id), repliedTo)}
     </div>
     ${activeId === message.id ? toolbar(message, reply, markUnread) : nothing}
   </article>`;
