@@ -73,10 +73,11 @@ class Desk:
         """End the program that runs."""
         (self.place / "end").write_text(str(code))
 
-    def report(self, event: str) -> None:
-        told = {"client": "claude-code", "session": "persons", "project": str(self.place / "work"), "confirmed": []}
+    def report(self, event: str, pid: int) -> str:
+        """What an event of another session in the folder is answered."""
+        told = {"client": "claude-code", "session": "other", "project": str(self.place / "work"), "pid": pid}
         with self.server.client() as api:
-            assert api.post(f"/api/hooks/{event}", json=told).is_success
+            return str(api.post(f"/api/hooks/{event}", json=told | {"confirmed": []}).raise_for_status().json()["text"])
 
 
 @pytest.fixture
@@ -131,10 +132,16 @@ def test_the_agent_is_offline_and_can_be_reached(desk: Desk, post: Post):
 
 def test_a_session_of_the_agent_takes_precedence_until_it_ends(desk: Desk, post: Post):
     desk.spawn("work")
-    desk.report("session-start")
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    for pid in (ended.pid, os.getpid()):  # it was killed and is resumed
+        desk.report("session-start", pid)
     post("@claude-code-work are you there?")
-    desk.report("session-end")
-    assert "are you there?" in desk.started(1)[0]
+    assert "are you there?" in desk.report("stop", os.getpid())
+    post("@claude-code-work and now?")
+    desk.report("session-end", os.getpid())
+    (text,) = desk.started(1)
+    assert ("are you there?" in text, "and now?" in text) == (False, True)
 
 
 def test_a_program_that_fails_is_not_started_again_with_its_message(desk: Desk, post: Post):

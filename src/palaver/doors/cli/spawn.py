@@ -114,7 +114,12 @@ class Starter:
             try:
                 with self._lock:
                     process = subprocess.Popen(
-                        command, cwd=folder, stdin=-3, stdout=out, stderr=-2, start_new_session=True
+                        command,
+                        cwd=folder,
+                        stdin=subprocess.DEVNULL,
+                        stdout=out,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
                     )
                     self._running.add(process)
             except OSError as problem:
