@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from math import inf
 
 import pytest
 from tests.helpers import PATIENCE
@@ -48,6 +49,21 @@ async def test_every_kind_of_change_tells_what_it_did_and_nothing_else(bus: Bus)
             "thread.new", "msg.new", "msg.edit", "msg.react", "thread.state", "msg.delete", "thread.deleted",
         ]  # fmt: skip
         assert await listener.next(timeout=0.05) == []
+
+
+async def test_events_that_concern_somebody_else_do_not_make_a_listener_wait_longer(bus: Bus):
+    thread = await bus.thread()
+
+    async def post_on() -> None:
+        while True:
+            await bus.post(thread, "for others")
+
+    async with bus.here.feed() as listener, asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+        others = group.create_task(post_on())
+        await listener.wait_for(lambda event: False, 0.3)
+        others.cancel()
+        mine = await bus.post(thread, "mine")
+        await listener.wait_for(lambda event: event.message_id == mine.id, inf)
 
 
 async def test_a_change_that_fails_is_not_heard_of(bus: Bus):

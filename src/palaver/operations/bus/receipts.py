@@ -10,6 +10,7 @@ from typing import Annotated
 
 from palaver.errors import PalaverError
 from palaver.model import visibility
+from palaver.model.events import Event
 from palaver.model.messages import Receipt
 from palaver.model.people import Caller
 from palaver.model.requests import clamp
@@ -25,6 +26,8 @@ RETURNED = "Not read in time by {}."
 SENDER = "palaver"
 WAITS = ("stored", "delivered")
 """The states of a message that an agent may still read by itself."""
+LOOK_AGAIN = 10.0
+"""Seconds. A session may end without a word."""
 
 
 class GetReceipts(OneMessage):
@@ -65,6 +68,12 @@ async def get_receipts(workspace: Workspace, caller: Caller, request: GetReceipt
 
     await workspace.store_read_marks()
     found = await workspace.read(look)
+    if not request.wait_s:
+        return found
+
+    def concerns(event: Event) -> bool:
+        return event.thread_id == found.thread_id or event.type == "reset" or event.type.startswith("agent.")
+
     with suppress(FeedClosed):
         async with workspace.feed() as listener:
             while True:
@@ -72,7 +81,7 @@ async def get_receipts(workspace: Workspace, caller: Caller, request: GetReceipt
                 left = until - time.monotonic()
                 if left <= 0 or not any(one.state in states and not one.reaction for one in found.receipts):
                     break
-                await listener.next(timeout=left)
+                await listener.wait_for(concerns, min(left, LOOK_AGAIN))
     return found
 
 

@@ -125,10 +125,7 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
                     return answer
                 if monotonic() >= until:
                     return HookAnswer(agent.slug, "")
-                left = min(seconds or inf, until - monotonic())
-                timeout = left if left < inf else None
-                while (batch := await listener.next(timeout)) and not any(map(concerns, batch)):
-                    pass
+                await listener.wait_for(concerns, min(seconds or inf, until - monotonic()))
             return HookAnswer(None, "")
     except FeedClosed:
         raise Unavailable("The server is stopping. Wait again in a moment.") from None

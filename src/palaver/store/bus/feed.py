@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from math import inf
+from time import monotonic
 from types import TracebackType
 
 from palaver.errors import PalaverError
@@ -70,6 +73,13 @@ class Listener:
 
     def wake(self) -> None:
         self._awake.set()
+
+    async def wait_for(self, concerns: Callable[[Event], bool], seconds: float) -> None:
+        """Wait for an event that concerns the listener, at most so many seconds; inf means without a limit."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0:
+            if any(map(concerns, await self.next(left if left < inf else None))):
+                break
 
     async def next(self, timeout: float | None = None) -> list[Event]:
         """The next events, in order, without gaps or repeats. An empty list means a timeout."""
