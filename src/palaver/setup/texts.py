@@ -24,6 +24,9 @@ come from the MCP server `palaver`.
 - **To tell others something**: call `bus_connect` once, then `msg_post`. Name an agent or a person with @name.
 - **When a decision is made**: call `notes_create` with the decision and the reason.
 - **When you wait for an answer**: call `msg_wait` with the last `seq` you have read.
+- **When only a person can decide**: call `ask_human`, or run
+  `palaver ask "Deploy now?" --choices yes,no --agent-id ID --token TOKEN --wait-s 300`.
+- **When another agent shall go on with your work**: run `palaver handoff --to codex --note "the next step"`.
 
 ## Rules
 
