@@ -192,7 +192,16 @@ def test_ctrl_c_ends_the_program_too(desk: Desk, post: Post):
 
 def test_a_folder_has_one_spawn_and_the_command_needs_the_message(desk: Desk):
     desk.spawn("work")
-    second = started_with(desk.server.env, "spawn", "claude-code", str(desk.place / "work"))
+    second = started_with(desk.server.env, "spawn", "claude-code", str(desk.place / "work"), "--command", "sh {text}")
     assert (second.returncode, "Another palaver spawn" in second.stderr) == (2, True)
     without = started_with(desk.server.env, "spawn", "claude-code", "--command", "claude -p hello")
     assert "--command needs {text}" in without.stderr
+
+
+def test_a_program_in_the_folder_is_not_taken_for_the_one_that_was_named(desk: Desk):
+    stranger = desk.place / "stranger"
+    stranger.write_text("#!/bin/sh\n", "utf-8")
+    stranger.chmod(0o755)
+    env = desk.server.env | {"PATH": f":{desk.server.env['PATH']}"}
+    done = started_with(env, "spawn", "claude-code", str(desk.place), "--command", "stranger {text}")
+    assert (done.returncode, "stranger is not on PATH" in done.stderr) == (2, True)

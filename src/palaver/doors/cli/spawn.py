@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -56,6 +57,9 @@ def spawn(target: options.Target, client: str, folders: tuple[Path, ...], most: 
     words = shlex.split(command or COMMANDS[client])
     if not any("{text}" in word for word in words):
         raise Refused("--command needs {text}: the message takes its place.")
+    if not (program := shutil.which(words[0])):
+        raise Refused(f"{words[0]} is not on PATH. Install it, or name another program with --command.")
+    words[0] = os.path.abspath(program)  # a program of the same name in FOLDER is another one
     for name, value in (("PALAVER_HOME", target.home), ("PALAVER_URL", target.server)):
         if value:
             os.environ[name] = value
