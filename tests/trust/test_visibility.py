@@ -29,6 +29,7 @@ ALLOWED = {
     "operations/search/bus_search.py": "passes the rules on to the index, as scopes",
     "doors/http/login.py": "shows the administration pages to admins",
     "doors/mcp/elicitation.py": "shows a question only to a client whose person may answer it",
+    "doors/mcp/channel.py": "notices that the connection has another agent now",
     "doors/http/sse.py": "chooses between the two encodings of an event",
     "doors/cli/connection.py": "chooses between the two encodings of an event",
 }
