@@ -74,7 +74,7 @@ def test_what_there_is_to_say_about_a_page_is_said_at_a_plain_mcp(api: httpx.Cli
     library.note(f"more of {unique}")
     second = client.call("knowledge_search", query=unique)
     assert (second["suppressed"], set(second)) == (1, RESPONSE | {"suppressed", "hint"})
-    stateless = Stateless(api)
+    stateless = Stateless(api, word("program"))  # of which no agent is active
     assert set(stateless.call("knowledge_search", query=unique)) == RESPONSE | {"session_id"}
     counted = client.call("knowledge_search", query=unique, counts=True, dedupe=False)
     assert counted["counts"]["sources"] == {"notes": 2}

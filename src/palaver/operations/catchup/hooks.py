@@ -60,7 +60,7 @@ class HookReport(Request):
     """Folder that the client works in, or its project."""
     folder: Project | None = None
     """Folder that the client works in, if `project` is not a folder."""
-    pid: Annotated[int, clamp(0, 2**31)] | None = None
+    pid: Annotated[int, clamp(0, 2**31 - 1)] | None = None
     """Process id of the client, if it runs on the same machine."""
     confirmed: Ids | None = None
     """The deliveries of earlier answers whose text was written for the model. Clients that confirm always send it."""

@@ -395,7 +395,7 @@ def _has_ended(connection: str) -> bool:
         return False
     try:
         os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError):
+    except (ProcessLookupError, ValueError, OverflowError):
         return True
     except OSError:
         return False
