@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -181,7 +182,9 @@ def run(soak: Soak, home: Path) -> Result:
         check(result, server, crowd, hearing, rooms)
         result.errors += grown(result.measured, soak.settle)
         said = server.said()
-    result.errors += [f"the log of the server: {line}" for line in said.splitlines() if "Traceback" in line]
+    result.errors += [
+        f"the log of the server: {told[-3000:]}" for told in re.findall(r"Traceback.*?\n(?=\S|$)", said, re.S)
+    ]
     doctor = subprocess.run(
         [sys.executable, "-m", "palaver", "doctor"], env=server.env, capture_output=True, text=True, check=False
     )

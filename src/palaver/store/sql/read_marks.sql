@@ -1,5 +1,5 @@
--- name: advance_read_mark  a reader has read a thread up to a seq; a mark never moves back
-INSERT INTO read_marks (reader, document_id, seq) VALUES (:reader, :document_id, :seq)
+-- name: advance_read_mark  a reader has read a thread up to a seq; a mark never moves back. The thread may be gone
+INSERT INTO read_marks (reader, document_id, seq) SELECT :reader, id, :seq FROM documents WHERE id = :document_id
 ON CONFLICT (reader, document_id) DO UPDATE SET seq = excluded.seq WHERE read_marks.seq < excluded.seq;
 
 -- name: advance_read_mark_of_thread  the same, for the id of a thread
@@ -130,8 +130,8 @@ UPDATE mentions SET seen_at = NULL WHERE name = :name AND document_id = :documen
 INSERT INTO deliveries (id, session, reader, is_briefing, way, turn, offered_at, shown_at)
 VALUES (:id, :session, :reader, :is_briefing, :way, :turn, :at, :shown_at);
 
--- name: insert_delivered_message  a message is in a delivery
-INSERT INTO delivered_messages (passage_id, delivery_id) VALUES (:passage_id, :delivery_id);
+-- name: insert_delivered_message  a message is in a delivery. The message may be gone
+INSERT INTO delivered_messages (passage_id, delivery_id) SELECT id, :delivery_id FROM passages WHERE id = :passage_id;
 
 -- name: confirm_delivery  the hook has written the text
 UPDATE deliveries SET shown_at = :at WHERE id = :id AND session = :session AND shown_at IS NULL;

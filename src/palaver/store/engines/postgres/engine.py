@@ -281,7 +281,7 @@ class PostgresEngine:
                 try:
                     raw.use(self._schema)
                     result = once(raw)
-                except CONFLICTS:
+                except (*CONFLICTS, psycopg.errors.ForeignKeyViolation):  # e.g. a thread was deleted at the same time
                     raw.rollback()
                     if is_last:
                         raise Timeout() from None
