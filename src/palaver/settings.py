@@ -205,7 +205,7 @@ class Settings:
     heartbeat_timeout: float = setting(60.0, "Seconds of inactivity after which an agent is offline.", _seconds)
     keep_events: int = setting(100_000, "Number of events that can be replayed with Last-Event-ID.", _whole())
     check: str = setting(
-        "6h", "How often the server checks its data for damage in the background: 6h, 30m, 1d, or off.", _interval
+        "1d", "How often the server checks its data for damage in the background: 1d, 6h, 30m, or off.", _interval
     )
     log_level: str = setting("warning", "debug, info, warning or error. info logs every request, without its text.")
     log_format: str = setting("text", "text, or json: one object per line.", _one_of("text", "json"))
@@ -231,7 +231,7 @@ class Settings:
 
     @property
     def check_seconds(self) -> float | None:
-        """Seconds between two rounds of the background check. None: there is none."""
+        """Seconds between two background checks. None: there is none."""
         if self.check == "off":
             return None
         return float(self.check[:-1]) * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[self.check[-1]]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,10 +68,10 @@ class Watched:
 
 
 @contextmanager
-def watched(engine: Engine, home: Path) -> Iterator[Watched]:
+def watched(engine: Engine, home: Path, every: str = "1s") -> Iterator[Watched]:
     place = Place(home, engine.fresh())
     room = fill(home, place.url)
-    with start_server(home, before=OFTEN, PALAVER_DATABASE_URL=place.url, PALAVER_CHECK="1s") as server:
+    with start_server(home, before=OFTEN, PALAVER_DATABASE_URL=place.url, PALAVER_CHECK=every) as server:
         yield Watched(engine, place, server, room)
 
 
@@ -102,7 +99,9 @@ def change_text(watched: Watched) -> None:
 
 
 def remove_index_rows(watched: Watched) -> None:
-    run_in_workspace(watched.engine, watched.place, "DELETE FROM passage_index")
+    id = "passage_id" if watched.engine.name == "postgres" else "rowid"
+    newest = "(SELECT max(id) FROM passages)"
+    run_in_workspace(watched.engine, watched.place, f"DELETE FROM passage_index WHERE {id} = {newest}")
 
 
 def break_audit_chain(watched: Watched) -> None:
@@ -129,8 +128,7 @@ def remove_image(watched: Watched) -> None:
 
 DAMAGES: dict[str, tuple[Callable[[Watched], None], str, str]] = {
     "threads": (remove_message, "1 thread has fewer or more messages", "doctor --repair"),
-    "search index": (change_text, "passages cannot be found by their own words", "doctor --repair"),
-    "texts": (lambda watched: None, "1 text is not as written", "doctor --repair"),  # the same damage
+    "texts": (change_text, "1 text is not as written", "doctor --repair"),
     "audit log": (break_audit_chain, "entry 1 of the audit log was changed", "backup"),
     "transcripts": (remove_transcript, "1 of 2 transcripts are missing", "backup"),
     "uploads": (remove_image, "1 image is missing", "backup"),
@@ -154,17 +152,12 @@ def test_damage_is_shown_everywhere_and_logged_once(engine: Engine, tmp_path: Pa
         assert sorted(overview["status"]["check"]["findings"], key=lambda one: one["part"]) == findings
         ready, metrics = here.client.ask("GET", "/readyz"), here.server.client().get("/metrics").text
         status, log = here.run("status"), here.log()
-        found = json.loads(here.run("doctor", "--json"))
-        doctor = {one["says"]: one for one in found if one["what"] == "background check of default"}
-        assert len(doctor) == len(findings)
         for finding in findings:
             part, says = finding["part"], finding["says"]
             assert says in str(ready[1]["problems"])
             assert re.search(rf'^palaver_check_findings{{part="{part}"}} 1$', metrics, re.MULTILINE)
             assert f"✗ {part}: {says}" in status
-            assert any(says in one for one in doctor)
             assert log.count(f"{part}: {says}") == 1
-        assert all(one["is_well"] is False and one["advice"] for one in doctor.values())
         assert (ready[0], ready[1]["status"]) == (200, "degraded")
         assert here.client.post(here.room, "still works")[0] == 201
 
@@ -232,20 +225,17 @@ def test_sound_data_has_no_findings(engine: Engine, tmp_path: Path):
         assert "WARNING" not in here.log().upper() or "check of" not in here.log()
 
 
-@pytest.mark.thorough
 @ONE_ENGINE
-def test_the_check_waits_for_an_import_of_another_process(engine: Engine, tmp_path: Path):
-    with watched(engine, tmp_path / "home") as here:
-        here.rounds()
-        lock = os.open(here.place.home / "checks" / "default.import", os.O_RDWR)
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        eventually(lambda: here.status()["state"] == "paused", PATIENCE)
+def test_data_is_checked_again_after_the_server_was_killed(engine: Engine, tmp_path: Path):
+    with watched(engine, tmp_path / "home", every="1d") as here:
+        first = eventually(lambda: here.status()["last_round_at"], PATIENCE)
         remove_message(here)
-        assert here.client.post(here.room, "still works")[0] == 201
-        assert "paused during an import" in here.run("status")
-        assert here.status()["findings"] == []
-        os.close(lock)
-        assert here.finding("threads")
+        here.server.process.kill()
+        here.server.process.wait()
+    with start_server(here.place.home, PALAVER_DATABASE_URL=here.place.url) as server:
+        again = replace(here, server=server)
+        assert again.finding("threads")
+        eventually(lambda: again.status()["last_round_at"] > first, PATIENCE)
 
 
 @ONE_ENGINE
@@ -259,17 +249,13 @@ def test_the_check_can_be_switched_off(engine: Engine, tmp_path: Path):
         assert not (place.home / "checks" / "default.json").exists()
 
 
-def test_the_quick_check_ends_when_a_table_takes_too_long_or_the_file_is_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_quick_check_ends_when_the_file_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     place = Place(tmp_path, "")
     fill(place.home)
     overwrite(place.file, pages_of(place, "passages")[2:3])
     assert "the table passages is damaged" in str(engine_of_sqlite.quick_problems_of(place.file))
     monkeypatch.setattr(engine_of_sqlite, "STEPS_BETWEEN_LOOKS", 10)
     assert "passages" not in str(engine_of_sqlite.quick_problems_of(place.file, lambda: True))
-    monkeypatch.setattr(engine_of_sqlite, "MOST_SECONDS_OF_A_TABLE", -1.0)
-    assert "passages" not in str(engine_of_sqlite.quick_problems_of(place.file))
 
 
 def test_a_setting_that_is_no_time_is_refused(tmp_path: Path):

@@ -174,10 +174,7 @@ def _check(status: Mapping[str, Any]) -> str:
         return "no server has checked this data yet"
     said = f"last complete round {cell('', last)}" if last else "no complete round yet"
     if status["state"] == "checking":
-        done = f"{status['parts_done']} of {status['parts']} parts done"
-        said = f"checking now ({done}), {said}"
-    elif status["state"] == "paused":
-        said = f"paused during an import, {said}"
+        said = f"checking now, {said}"
     said += f", {len(findings) or 'no'} finding{'' if len(findings) == 1 else 's'}"
     return said + "".join(f"\n  ✗ {clean(one['part'])}: {clean(one['says'])}. {one['advice']}." for one in findings)
 

@@ -67,7 +67,7 @@ def _check_metrics(requester: Requester) -> Iterator[str]:
             yield f'palaver_check_findings{{part="{part}"}} {counts[part]}'
     last = status.last_round_at.timestamp() if status.last_round_at else 0
     yield from _metric("palaver_check_last_round_timestamp_seconds", "gauge", f"{last:.0f}")
-    yield from _metric("palaver_check_running", "gauge", int(status.state in ("checking", "paused")))
+    yield from _metric("palaver_check_running", "gauge", int(status.state == "checking"))
 
 
 def _metric(name: str, kind: str, value: object) -> tuple[str, str]:

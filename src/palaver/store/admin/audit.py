@@ -65,47 +65,23 @@ def protect(change: Change) -> None:
     change.run("protect_audit")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedUpTo:
-    """How far the hash chain was checked: the last entry, its hash, and a problem. `is_done`: there are no more."""
-
-    id: int = 0
-    hash: str = ""
-    problem: str = ""
-    is_done: bool = False
-
-
 def problems(read: Reader) -> list[str]:
-    """The problems of the hash chain. An empty list means that it is intact."""
-    checked = CheckedUpTo()
-    while not checked.is_done:
-        checked = check_further(read, checked)
-    return [checked.problem] if checked.problem else []
-
-
-def check_further(read: Reader, checked: CheckedUpTo) -> CheckedUpTo:
-    """Check the next entries of the hash chain. After the last one, compare it with the head of the chain."""
-    last, hash = checked.id, checked.hash
-    rows = read.all("audit_after", after=last, limit=READ_AT_ONCE)
-    for row in rows:
-        if row["id"] != last + 1:
-            return _broken(last, f"entries {last + 1} to {row['id'] - 1} of the audit log are missing")
-        hash = _hash(hash, row)
-        if hash != row["hash"]:
-            return _broken(last, f"entry {row['id']} of the audit log was changed after it was written")
-        last = row["id"]
-    if len(rows) == READ_AT_ONCE:
-        return CheckedUpTo(last, hash)
+    """The first problem of the hash chain. An empty list means that it is intact."""
+    last, hash = 0, ""
+    while rows := read.all("audit_after", after=last, limit=READ_AT_ONCE):
+        for row in rows:
+            if row["id"] != last + 1:
+                return [f"entries {last + 1} to {row['id'] - 1} of the audit log are missing"]
+            hash = _hash(hash, row)
+            if hash != row["hash"]:
+                return [f"entry {row['id']} of the audit log was changed after it was written"]
+            last = row["id"]
     head = read.must("audit_head")
     if head["id"] != last:
-        return _broken(last, f"the audit log ends at entry {last}, but {head['id']} were written")
+        return [f"the audit log ends at entry {last}, but {head['id']} were written"]
     if head["hash"] != hash:
-        return _broken(last, f"the last entry of the audit log ({last}) is not the one that was written")
-    return CheckedUpTo(last, hash, is_done=True)
-
-
-def _broken(last: int, problem: str) -> CheckedUpTo:
-    return CheckedUpTo(last, "", problem, is_done=True)
+        return [f"the last entry of the audit log ({last}) is not the one that was written"]
+    return []
 
 
 def _hash(before: str, row: Row) -> str:

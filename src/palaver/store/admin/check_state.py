@@ -1,4 +1,4 @@
-"""The state of the background check of a workspace: how far it is, and the damage that it found.
+"""The state of the background check of a workspace: when it ended, and the damage that it found.
 
 The server keeps the state in memory and writes it to a small JSON file, so that commands can show it. It is not in the
 database, because a damaged database may not be able to store it. It contains no text of a workspace.
@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from palaver.model.times import now
 
-State = Literal["off", "waiting", "checking", "paused"]
+State = Literal["off", "waiting", "checking"]
 
 log = logging.getLogger("palaver")
 
@@ -37,17 +37,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckStatus:
-    """How far the check is. `paused`: it waits for the end of an import. `part` is the part that is checked now."""
+    """Whether the check runs, when it last looked at everything, and what it found."""
 
     state: State
-    part: str
-    parts_done: int
-    parts: int
     last_round_at: datetime | None
     findings: list[Finding]
-
-
-NEVER_CHECKED = CheckStatus("off", "", 0, 0, None, [])
 
 
 class CheckState:
@@ -61,18 +55,23 @@ class CheckState:
     @property
     def status(self) -> CheckStatus:
         """The state here, or else what another process wrote into the file."""
-        return self._status or read_status(self.path) or NEVER_CHECKED
+        if self._status:
+            return self._status
+        try:
+            return TypeAdapter(CheckStatus).validate_json(self.path.read_bytes())
+        except (OSError, ValueError):
+            return CheckStatus("off", None, [])
 
     def update(self, **changes: Any) -> None:
         """Change fields of the status, and write it if they are new."""
-        before = self._status or replace(NEVER_CHECKED, last_round_at=self.status.last_round_at)
+        before = self.status
         self._status = replace(before, **changes)
         if self._status != before:
             self._save(self._status)
 
     def report(self, part: str, found: Mapping[str, str]) -> None:
         """Replace the findings of a part by what was found now, each with its advice. A new one is logged."""
-        before = self._status.findings if self._status else []
+        before = self.status.findings
         known = {one.says: one for one in before if one.part == part}
         for says in known.keys() - found.keys():
             log.info("check of workspace %s, %s: no longer found: %s", self._name, part, says)
@@ -81,10 +80,6 @@ class CheckState:
                 log.warning("check of workspace %s, %s: %s. %s", self._name, part, says, advice)
         now_found = [known.get(says) or Finding(part, says, advice, now()) for says, advice in found.items()]
         self.update(findings=[one for one in before if one.part != part] + now_found)
-
-    def end_round(self, *, is_complete: bool) -> None:
-        last = now() if is_complete else self.status.last_round_at
-        self.update(state="waiting", part="", parts_done=self.status.parts, last_round_at=last)
 
     def is_wanted_again(self) -> bool:
         """Was the file removed? `palaver doctor --repair` does that, so that the next round begins at once."""
@@ -102,11 +97,3 @@ class CheckState:
 
 def path_of(home: Path, workspace: str) -> Path:
     return home / "checks" / f"{workspace}.json"
-
-
-def read_status(path: Path) -> CheckStatus | None:
-    """The state that the server wrote, or None. It is old if no server runs."""
-    try:
-        return TypeAdapter(CheckStatus).validate_json(path.read_bytes())
-    except (OSError, ValueError):
-        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,11 +24,6 @@ SCOPES = "scopes"
 """The key in a passage's data under which its source stores further scope tokens."""
 READ_AT_ONCE = 1_000
 """How many passages are read at once when the index is checked."""
-WORDS_LOOKED_UP = 2
-"""How many words of a passage a slice of the background check looks up."""
-LOOKED_AT = 20_000
-"""How many characters of a passage it looks at."""
-LONGEST_LOOKED_UP = 100
 PROJECT = "p"
 """Prefix of the scope token of a project."""
 HUMAN_ONLY = "h"
@@ -307,30 +301,6 @@ def _index_rows(read: Reader) -> Iterator[tuple[int, IndexRow]]:
     while rows := read.all("live_passages", after=after, limit=READ_AT_ONCE):
         yield from ((row["id"], index_row_of(row["source"], row)) for row in rows)
         after = rows[-1]["id"]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedWords:
-    """A slice of passages whose words were looked up in the index. `last` is None after the last passage."""
-
-    last: int | None
-    missing: list[int]
-    """Passages that the index does not have with all of these words."""
-
-
-def look_up_words(read: Reader, after: int, limit: int) -> CheckedWords:
-    """Look up some words of each passage in the index, others each time. This finds passages that a search would not
-    find. `matches_texts` compares all words, but it cannot be done in slices on SQLite."""
-    rows = read.all("live_passages", after=after, limit=limit)
-    pairs: list[tuple[int, str]] = []
-    for row in rows:
-        words = tokenize.words(row["text"][:LOOKED_AT])
-        if len(row["text"]) > LOOKED_AT:
-            words = words[:-1]  # it may be a part of a word
-        some = sorted({word for word in words if len(word) <= LONGEST_LOOKED_UP})
-        pairs += ((row["id"], word) for word in random.sample(some, min(WORDS_LOOKED_UP, len(some))))
-    missing = read.all("words_not_in_index", pairs=orjson.dumps(pairs).decode())
-    return CheckedWords(rows[-1]["id"] if len(rows) == limit else None, [row["id"] for row in missing])
 
 
 class DamagedText(NamedTuple):

@@ -207,8 +207,6 @@ async def _data(settings: Settings) -> AsyncIterator[CheckResult]:
                 await app.open()  # creates the default workspace
             for name in await app.listed_workspaces():
                 yield _workspace(settings, name, await problems(settings, name))
-                for finding in _background_check(settings, name):
-                    yield finding
     except PalaverError as problem:
         yield CheckResult("database", False, problem.message, _advice(settings))
 
@@ -221,20 +219,6 @@ def _workspace(settings: Settings, name: str, problems: list[str]) -> CheckResul
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     cure = RESTORE_FILES if NO_TRANSCRIPT in problems[0] else _advice(settings)
     return CheckResult(f"workspace {name}", False, problems[0].split("\n")[0] + more, cure)
-
-
-def _background_check(settings: Settings, name: str) -> Iterator[CheckResult]:
-    """The findings of the check that a server runs in the background."""
-    from palaver.operations.admin.background_check import status_of_last_check
-
-    status = status_of_last_check(settings, name)
-    if status is None or status.state == "off":
-        return
-    what = f"background check of {name}"
-    for one in status.findings:
-        yield CheckResult(what, False, f"{one.part}: {one.says} (found {iso(one.found_at)})", f"{one.advice}.")
-    if not status.findings and status.last_round_at:
-        yield CheckResult(what, True, f"last complete round {iso(status.last_round_at)}, no findings")
 
 
 def _clients(settings: Settings) -> list[CheckResult]:

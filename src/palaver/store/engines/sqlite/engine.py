@@ -60,10 +60,8 @@ GATHER_SECONDS = 0.002
 """How long the writer waits for more changes."""
 POLL_SECONDS = 0.02
 """How often to look for commits of other processes."""
-MOST_SECONDS_OF_A_TABLE = 2.0
-"""How long the quick check of a table may take: about 1 GB. The log cannot be emptied meanwhile."""
 STEPS_BETWEEN_LOOKS = 20_000
-"""How often the quick check looks at the clock, in steps of SQLite."""
+"""How often the quick check looks whether the engine is being closed, in steps of SQLite."""
 WIPE_SECONDS = 30.0
 """How long `wipe` waits for readers of old snapshots."""
 TABLE_MISSING = "A table is missing in the database. Run 'palaver doctor' to see what can be done."
@@ -391,26 +389,22 @@ def problems_of(path: Path) -> list[str]:
 
 
 def quick_problems_of(path: Path, is_stopped: Callable[[], bool] = lambda: False) -> list[str]:
-    """Check the tables of a file that is in use. One that is too large for that is left out."""
-    own = SqliteConnection(path, SqliteDialect(), read_only=True)
+    """Check the tables of a file that is in use, one after the other, so that the log can be emptied in between."""
     found = []
-    try:
+    with connected(path) as own:
         tables = own.raw.execute(named_sql.load("sqlite")["all_tables"]).fetchall()
-        own.raw.set_progress_handler(lambda: is_stopped() or time.monotonic() > until, STEPS_BETWEEN_LOOKS)
+        own.raw.set_progress_handler(is_stopped, STEPS_BETWEEN_LOOKS)
         for (table,) in tables:
-            until = time.monotonic() + MOST_SECONDS_OF_A_TABLE
             try:
                 said = [str(row[0]) for row in own.raw.execute(f"PRAGMA quick_check('{table}')")]
                 if own.raw.execute(f"PRAGMA foreign_key_check('{table}')").fetchall():
                     found.append(f"rows of the table {table} belong to nothing")
             except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as problem:
                 said = [str(problem)]
-            except (apsw.InterruptError, apsw.SQLError):  # it is too large or was dropped, or the engine is closed
+            except (apsw.InterruptError, apsw.SQLError):  # the engine is being closed, or the table was dropped
                 continue
             if said != ["ok"]:
                 found.append(f"the table {table} is damaged ({said[0].strip().splitlines()[0]})")
-    finally:
-        own.raw.close()
     return found
 
 

@@ -219,16 +219,6 @@ SET LOCAL work_mem = '32MB';
 -- name: wait_longer_for_locks  until the end of the transaction
 SET LOCAL lock_timeout = '60s';
 
--- name: words_not_in_index  passages without a word that they should have; `pairs` are ids and words
-SELECT DISTINCT CAST(g.value ->> 0 AS bigint) AS id FROM jsonb_array_elements(CAST(:pairs AS jsonb)) AS g
-WHERE NOT EXISTS (
-    SELECT 1 FROM passage_index i
-    WHERE i.passage_id = CAST(g.value ->> 0 AS bigint) AND tsvector_to_array(i.words) @> ARRAY[g.value ->> 1]
-) AND NOT EXISTS (
-    SELECT 1 FROM passage_parts i
-    WHERE i.passage_id = CAST(g.value ->> 0 AS bigint) AND tsvector_to_array(i.words) @> ARRAY[g.value ->> 1]
-);
-
 -- name: has_as_many_indexed  are the newest passages in the index? Counting would read all rows
 WITH newest AS (SELECT id, document_id FROM passages ORDER BY id DESC LIMIT 500)
 SELECT NOT EXISTS (

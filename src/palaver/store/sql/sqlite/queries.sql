@@ -83,12 +83,6 @@ SELECT count(*) AS passages FROM (
 -- name: lock_passages  there is one writer, so nobody else changes these passages
 SELECT value AS id FROM json_each(:ids);
 
--- name: words_not_in_index  passages without a word that they should have; `pairs` are ids and words
-SELECT DISTINCT value ->> 0 AS id FROM json_each(:pairs)
-WHERE NOT EXISTS (
-    SELECT 1 FROM passage_index WHERE passage_index MATCH 'exact : "' || (value ->> 1) || '"' AND rowid = value ->> 0
-);
-
 -- name: has_as_many_indexed  does the index have as many rows as there are passages?
 SELECT (SELECT count(*) FROM passages) = (SELECT count(*) FROM passage_index_docsize) AS is_so;
 
