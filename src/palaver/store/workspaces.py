@@ -12,7 +12,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from itertools import accumulate, takewhile
+from math import inf
 from pathlib import Path
+from time import monotonic
 from typing import Any, TypeVar
 
 from palaver.errors import PalaverError, Refused
@@ -24,7 +26,7 @@ from palaver.store.admin import check_state
 from palaver.store.admin.check_state import CheckState
 from palaver.store.admin.keyring import Keyring
 from palaver.store.bus import events
-from palaver.store.bus.feed import Feed, Listener
+from palaver.store.bus.feed import Feed, FeedClosed, Listener
 from palaver.store.bus.read_marks import PendingMarks, store_pending
 from palaver.store.engines.database import (
     INDEXED_AT_ONCE,
@@ -208,6 +210,26 @@ class Workspace:
     def feed(self, after: int | None = None, thread_id: str | None = None) -> Listener:
         """Listen to events as they are committed, from `after` or from now: `async with here.feed() as listener`."""
         return Listener(self._feed, after, thread_id)
+
+    async def wait_until(
+        self,
+        is_enough: Callable[[T], bool],
+        look: Callable[[Reader], T],
+        seconds: float,
+        *,
+        thread_id: str | None = None,
+        look_again: float = inf,
+    ) -> T:
+        """What `look` reads: once it is enough, after so many seconds, or when the server closes. It looks again after
+        each event, of one thread if it is named, and every `look_again` seconds."""
+        until = monotonic() + seconds
+        found = await self.read(look)
+        if not is_enough(found) and seconds:
+            async with self.feed(thread_id=thread_id) as listener:
+                with suppress(FeedClosed):
+                    while not is_enough(found := await self.read(look)) and (left := until - monotonic()) > 0:
+                        await listener.next(min(left, look_again))
+        return found
 
     async def last_event_id(self) -> int:
         return await self.read(events.last_id)

@@ -5,9 +5,7 @@ A question is a message, and the answer is a message that replies to it, so the 
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -26,7 +24,6 @@ from palaver.operations.bus.messages import PostMessage, must_not_be_empty, post
 from palaver.operations.bus.threads import CreateThread, Topic, open_thread
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.store.bus import mentions, questions, threads
-from palaver.store.bus.feed import FeedClosed
 from palaver.store.bus.questions import StoredQuestion
 from palaver.store.bus.read_marks import ThreadReader
 from palaver.store.engines.database import Change, Reader
@@ -87,22 +84,20 @@ async def ask_human(workspace: Workspace, caller: Caller, request: AskHuman) -> 
     if question_id is None:
         question_id = (await workspace.change(lambda change: _ask(change, caller, request))).question_id
     question = await wait_for_answer(workspace, caller, question_id, request.wait_s)
-    if question.answer_id and caller.acting_agent:  # the agent has the answer now, so it is no news
-        await workspace.change(lambda change: _mark_seen(change, caller, question.question_id))
-    return question
+    answer, own = question.answer_passage_id, await workspace.read(lambda read: identity.agent_of(read, caller))
+    if answer and own:  # the agent has the answer now, so it is no news
+        await workspace.change(lambda change: mentions.mark_seen(change, ThreadReader(own, None).names, [answer]))
+    return answer_of(InboxQuestion, question)
 
 
-def _ask(change: Change, caller: Caller, request: AskHuman) -> InboxQuestion:
+def _ask(change: Change, caller: Caller, request: AskHuman) -> StoredQuestion:
     if request.text is None:
         raise Refused("text: is required, or the question_id of an earlier question.")
     if not visibility.sees_everything(caller):
         identity.must_be_agent(change, caller)
-    if request.thread_id is None:
-        thread_id = open_thread(change, CreateThread(topic=TOPIC), caller)[0].thread.id
-    else:
-        thread_id = request.thread_id
+    thread_id = request.thread_id or open_thread(change, CreateThread(topic=TOPIC), caller)[0].thread.id
     expires_at = now() + timedelta(seconds=request.deadline_s)
-    return put(change, caller, thread_id, request.text, {"choices": request.choices or []}, expires_at).question
+    return put(change, caller, thread_id, request.text, {"choices": request.choices or []}, expires_at)
 
 
 def put(
@@ -118,36 +113,26 @@ def put(
     given = {**metadata, questions.FACTS: facts}
     message = post_message.work(change, caller, PostMessage(thread_id=thread_id, content=text, metadata=given))
     stored = questions.add(change, message.id, expires_at)
-    change.tell(question_changed("question.new", stored.question, stored.metadata))
+    change.tell(question_changed("question.new", stored, stored.metadata))
     return stored
 
 
-def _mark_seen(change: Change, caller: Caller, question_id: str) -> None:
-    stored, own = questions.find(change, question_id), identity.agent_of(change, caller)
-    if stored and stored.answer_passage_id and own:
-        mentions.mark_seen(change, ThreadReader(own, None).names, [stored.answer_passage_id])
-
-
-async def wait_for_answer(workspace: Workspace, caller: Caller, question_id: str, seconds: float) -> InboxQuestion:
+async def wait_for_answer(workspace: Workspace, caller: Caller, question_id: str, seconds: float) -> StoredQuestion:
     """The question once it is answered or expired, or after so many seconds."""
-    until = time.monotonic() + seconds
-    question = await workspace.read(lambda read: must_see(read, caller, question_id).question)
-    with suppress(FeedClosed):
-        async with workspace.feed(thread_id=question.thread_id) as listener:
-            while True:
-                question = await workspace.read(lambda read: must_see(read, caller, question_id).question)
-                left = until - time.monotonic()
-                if question.state != "open" or left <= 0:
-                    break
-                open_for = (question.expires_at - now()).total_seconds()
-                await listener.next(timeout=max(0.0, min(left, open_for)))
-    return question
+    question = await workspace.read(lambda read: must_see(read, caller, question_id))
+    return await workspace.wait_until(
+        lambda question: question.state != "open",
+        lambda read: must_see(read, caller, question_id),
+        seconds,
+        thread_id=question.thread_id,
+        look_again=max(0.0, (question.expires_at - now()).total_seconds()),
+    )
 
 
 def must_see(read: Reader, caller: Caller, question_id: str) -> StoredQuestion:
     """The question. Agents see their own only."""
     stored = questions.find(read, question_id)
-    if stored and not visibility.sees_question(caller, stored.question.agent_id):
+    if stored and not visibility.sees_question(caller, stored.agent_id):
         stored = None
     return must_be_found(stored, "question", question_id, "List the questions of the inbox to see which exist.")
 
@@ -164,9 +149,8 @@ def get_question(read: Reader, caller: Caller, request: OneQuestion) -> InboxQue
 
 
 def _for_inbox(read: Reader, caller: Caller, stored: StoredQuestion) -> InboxQuestion:
-    if not visibility.sees_everything(caller):
-        return stored.question
-    return replace(stored.question, earlier=questions.earlier_answers(read, stored))
+    earlier = questions.earlier_answers(read, stored) if visibility.sees_everything(caller) else []
+    return answer_of(InboxQuestion, stored, earlier=earlier)
 
 
 class ListQuestions(Request):
@@ -212,11 +196,10 @@ def answer_question(change: Change, caller: Caller, request: AnswerQuestion) -> 
     names_agent = request.agent_id and not caller.is_authenticated  # with a token, only the token decides
     if names_agent or not visibility.is_person(caller):
         raise Forbidden("Only people answer questions. This caller is an agent: wait for a person.")
-    thread_id = must_see(change, caller, request.question_id).question.thread_id
-    threads.lock(change, threads.must_exist(change, thread_id).document_id)
+    threads.lock(change, must_see(change, caller, request.question_id).document_id)
     stored = must_see(change, caller, request.question_id)
     must_not_be_empty(request.answer)
-    known = {one.casefold(): one for one in stored.question.choices}
+    known = {one.casefold(): one for one in stored.choices}
     choice = known.get(request.answer.strip().casefold())
     if known and choice is None:
         raise Refused(f"answer: must be one of {', '.join(known.values())}. Put everything else into note.")
@@ -224,14 +207,17 @@ def answer_question(change: Change, caller: Caller, request: AnswerQuestion) -> 
     if author.agent:
         raise Forbidden(f"'{author.label}' is an agent, and only people answer questions. Leave author out.")
     if not questions.take_answer(change, stored, author.name, choice):
-        raise Conflict(_too_late(stored.question))
+        raise Conflict(_too_late(stored))
     text = "\n\n".join(part for part in (choice or request.answer, request.note) if part and part.strip())
-    hidden = {name: stored.metadata[name] for name in ("visibility",) if name in stored.metadata}
     reply = PostMessage(
-        thread_id=thread_id, content=text, reply_to_msg_id=request.question_id, author=request.author, metadata=hidden
+        thread_id=stored.thread_id,
+        content=text,
+        reply_to_msg_id=request.question_id,
+        author=request.author,
+        metadata={**visibility.FOR_PEOPLE} if visibility.is_human_only(stored.metadata) else None,
     )
     stored = questions.set_answer_message(change, stored, post_message.work(change, caller, reply).id)
-    change.tell(question_changed("question.answered", stored.question, stored.metadata))
+    change.tell(question_changed("question.answered", stored, stored.metadata))
     return _for_inbox(change, caller, stored)
 
 
@@ -241,12 +227,18 @@ def _too_late(question: InboxQuestion) -> str:
     return f"This question expired at {iso(question.expires_at)}. Nobody answered it, and that counts as no."
 
 
-async def expire_questions(workspace: Workspace) -> None:
+def end_question(change: Change, question_id: str) -> None:
+    """Nobody waits for the answer any more."""
+    questions.end(change, must_be_found(questions.find(change, question_id), "question", question_id))
+    tell_expired(change)
+
+
+def tell_expired(change: Change) -> None:
     """Tell listeners of questions that nobody answered in time."""
+    for one in questions.expire(change):
+        change.tell(question_changed("question.expired", one, one.metadata))
 
-    def work(change: Change) -> None:
-        for one in questions.expire(change):
-            change.tell(question_changed("question.expired", one.question, one.metadata))
 
+async def expire_questions(workspace: Workspace) -> None:
     if await workspace.read(questions.has_expired):
-        await workspace.change(work)
+        await workspace.change(tell_expired)

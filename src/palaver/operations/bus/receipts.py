@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,6 @@ from typing import Annotated
 
 from palaver.errors import PalaverError
 from palaver.model import visibility
-from palaver.model.events import Event
 from palaver.model.messages import Receipt
 from palaver.model.people import Caller
 from palaver.model.requests import clamp
@@ -18,7 +16,6 @@ from palaver.model.times import now
 from palaver.operations.bus.messages import OneMessage, PostMessage, post_message
 from palaver.operations.operation import Command, Route, operation
 from palaver.store.bus import messages, receipts, threads
-from palaver.store.bus.feed import FeedClosed
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
@@ -56,7 +53,6 @@ class Receipts:
 async def get_receipts(workspace: Workspace, caller: Caller, request: GetReceipts) -> Receipts:
     """Get what became of a message at each agent that it names: stored, delivered, read, reacted, declined, answered,
     or not reached and why."""
-    until = time.monotonic() + request.wait_s
     states = (*WAITS, "read", "answered") if request.for_reaction else WAITS
 
     def look(read: Reader) -> Receipts:
@@ -66,23 +62,11 @@ async def get_receipts(workspace: Workspace, caller: Caller, request: GetReceipt
         is_hidden = visibility.hides(caller, stored.message.metadata)
         return Receipts(stored.message.id, thread.thread.id, [] if is_hidden else found)
 
+    def is_enough(found: Receipts) -> bool:
+        return not any(one.state in states and not one.reaction for one in found.receipts)
+
     await workspace.store_read_marks()
-    found = await workspace.read(look)
-    if not request.wait_s:
-        return found
-
-    def concerns(event: Event) -> bool:
-        return event.thread_id == found.thread_id or event.type == "reset" or event.type.startswith("agent.")
-
-    with suppress(FeedClosed):
-        async with workspace.feed() as listener:
-            while True:
-                found = await workspace.read(look)
-                left = until - time.monotonic()
-                if left <= 0 or not any(one.state in states and not one.reaction for one in found.receipts):
-                    break
-                await listener.wait_for(concerns, min(left, LOOK_AGAIN))
-    return found
+    return await workspace.wait_until(is_enough, look, request.wait_s, look_again=LOOK_AGAIN)
 
 
 async def return_unread(workspace: Workspace) -> None:

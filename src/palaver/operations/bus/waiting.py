@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,7 +15,6 @@ from palaver.operations.bus.messages import Budget, mark_active, show
 from palaver.operations.bus.threads import OneThread
 from palaver.operations.operation import Command, Route, Tool, operation
 from palaver.store.bus import agents, messages, read_marks, threads
-from palaver.store.bus.feed import FeedClosed
 from palaver.store.bus.read_marks import ThreadReader
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
@@ -58,7 +56,6 @@ class Waited:
 )
 async def wait_for_messages(workspace: Workspace, caller: Caller, request: WaitForMessages) -> Waited:
     """Wait for messages after after_seq. Returns as soon as one arrives, or an empty list on timeout."""
-    until = time.monotonic() + request.timeout_ms / 1000
     if request.agent_id and request.token and caller.acting_agent != request.agent_id:
         said = identity.Credentials(request.agent_id, request.token)
         caller = await workspace.read(lambda read: identity.resolve(read, caller, said))
@@ -69,15 +66,13 @@ async def wait_for_messages(workspace: Workspace, caller: Caller, request: WaitF
     request = request.model_copy(update={"thread_id": thread.thread.id})
     waiting = await workspace.change(lambda change: _show_waiting(change, caller, request))
     try:
-        async with workspace.feed(thread_id=request.thread_id) as listener:
-            while True:
-                waited = await workspace.read(lambda read: _unread(read, caller, request))
-                left = until - time.monotonic()
-                if waited.messages or left <= 0:
-                    return _noted(workspace, caller, waited)
-                await listener.next(timeout=left)
-    except FeedClosed:
-        return waited
+        waited = await workspace.wait_until(
+            lambda waited: bool(waited.messages),
+            lambda read: _unread(read, caller, request),
+            request.timeout_ms / 1000,
+            thread_id=request.thread_id,
+        )
+        return _noted(workspace, caller, waited)
     finally:
         if waiting:
             await asyncio.shield(workspace.change(lambda change: agents.touch(change, waiting, "msg_wait")))

@@ -16,15 +16,13 @@ from pydantic import Field
 
 from palaver.errors import Refused
 from palaver.model import visibility
-from palaver.model.events import question_changed
 from palaver.model.people import Caller, Session
 from palaver.model.requests import NEVER_STORED, Line, Metadata, NotBlank, clamp
 from palaver.model.times import now
-from palaver.operations.bus.questions import put, wait_for_answer
+from palaver.operations.bus.questions import end_question, put, wait_for_answer
 from palaver.operations.bus.threads import CreateThread, open_thread
 from palaver.operations.catchup.hooks import HookReport, agent_of_session, caller_of
 from palaver.operations.operation import Route, operation
-from palaver.store.bus import questions
 from palaver.store.bus.questions import StoredQuestion
 from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
@@ -73,24 +71,16 @@ async def ask_permission(workspace: Workspace, caller: Caller, request: Permissi
         return asker, put(change, asker, thread_id, text, facts, expires_at, **visibility.FOR_PEOPLE)
 
     asker, stored = await workspace.change(ask)
-    question_id = stored.question.question_id
+    question_id = stored.question_id
     try:
         question = await wait_for_answer(workspace, asker, question_id, request.seconds)
     finally:
-        await workspace.store_soon(lambda change: end(change, question_id), seconds=0)
+        await workspace.store_soon(lambda change: end_question(change, question_id), seconds=0)
     if question.state != "answered":
         return PermissionAnswer("", "")
     note = (question.answer or "").partition("\n\n")[2]
     reason = f"{question.answered_by} said {question.choice} in palaver{f': {note}' if note else '.'}"
     return PermissionAnswer("allow" if question.choice == "yes" else "deny", reason)
-
-
-def end(change: Change, question_id: str) -> None:
-    """The program does not wait any more: the request was answered, or decided at the program's own prompt."""
-    if (stored := questions.find(change, question_id)) and stored.question.state == "open":
-        questions.end(change, stored)
-        for one in questions.expire(change):
-            change.tell(question_changed("question.expired", one.question, one.metadata))
 
 
 def command_of(arguments: dict[str, Any]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import orjson
 
-from palaver.model.questions import DEFAULT_ANSWER, EarlierAnswer, InboxQuestion, QuestionState
+from palaver.model.questions import DEFAULT_ANSWER, EarlierAnswer, InboxQuestion
 from palaver.model.times import micros, now
 from palaver.store.bus import messages
 from palaver.store.bus.threads import FAR_FUTURE
@@ -22,15 +22,14 @@ MOST_EARLIER = 3
 
 
 @dataclass(frozen=True, slots=True)
-class StoredQuestion:
+class StoredQuestion(InboxQuestion):
     """A question with the ids of its passage, its thread's document and the passage of its answer."""
 
-    passage_id: int
-    document_id: int
-    answer_passage_id: int | None
-    fingerprint: str
-    metadata: dict[str, Any]
-    question: InboxQuestion
+    passage_id: int = 0
+    document_id: int = 0
+    answer_passage_id: int | None = None
+    fingerprint: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 def add(change: Change, message_id: str, expires_at: datetime) -> StoredQuestion:
@@ -45,36 +44,28 @@ def add(change: Change, message_id: str, expires_at: datetime) -> StoredQuestion
 
 def find(read: Reader, question_id: str) -> StoredQuestion | None:
     stored = messages.find(read, question_id)
-    found = _rows(read, stored.passage_id, stored.passage_id) if stored else []
-    return found[0] if found else None
+    return next(iter(_between(read, stored.passage_id, stored.passage_id)), None) if stored else None
 
 
 def by_passage(read: Reader, passage_id: int) -> StoredQuestion:
-    return _rows(read, passage_id, passage_id)[0]
+    return _between(read, passage_id, passage_id)[0]
 
 
 def newest(read: Reader, state: str, agent_id: str | None, limit: int) -> list[StoredQuestion]:
     """The newest questions of one agent or of all, in one state or in all."""
-    return _rows(read, 0, FAR_FUTURE, state, agent_id, limit)
+    return _between(read, 0, FAR_FUTURE, state=state, agent_id=agent_id, limit=limit)
 
 
-def _rows(
-    read: Reader, first: int, last: int, state: str = "all", agent_id: str | None = None, limit: int = 1
-) -> list[StoredQuestion]:
-    bounds = {"first": first, "last": last, "now": micros(now()), "limit": limit}
-    return [_of_row(row) for row in read.all("questions", state=state, agent_id=agent_id, **bounds)]
+def _between(read: Reader, first: int, last: int, **wanted: Any) -> list[StoredQuestion]:
+    given = {"state": "all", "agent_id": None, "limit": 1, "now": micros(now())} | wanted
+    return [_question(row) for row in read.all("questions", first=first, last=last, **given)]
 
 
-def _of_row(row: Row) -> StoredQuestion:
+def _question(row: Row) -> StoredQuestion:
     data = orjson.loads(row["data"])
-    facts = data["metadata"][FACTS]
-    state: QuestionState = "open" if row["expires_at"] > micros(now()) else "expired"
-    if row["answered_at"] is not None:
-        state = "answered"
-    about = {"asked_by": data.get("author_name") or row["author"], "state": state, "metadata": data["metadata"]}
-    about["answer"] = DEFAULT_ANSWER if state == "expired" else row["answer"]
-    about |= {"choices": facts.get("choices") or [], "permission": facts.get("permission")}
-    return from_row(StoredQuestion, row | about, question=from_row(InboxQuestion, row | about))
+    about = {"asked_by": data.get("author_name") or row["author"], "metadata": data["metadata"]}
+    about["answer"] = DEFAULT_ANSWER if row["state"] == "expired" else row["answer"]
+    return from_row(StoredQuestion, row | about | data["metadata"][FACTS])
 
 
 def earlier_answers(read: Reader, stored: StoredQuestion) -> list[EarlierAnswer]:

@@ -2,16 +2,18 @@
 INSERT INTO questions (passage_id, fingerprint, expires_at) VALUES (:passage_id, :fingerprint, :expires_at);
 
 -- name: questions  the newest questions between two passages, of one asker or all, in one state or all
-SELECT q.passage_id, q.fingerprint, q.expires_at, q.answered_at, q.answered_by, q.choice, q.answer_passage_id,
-       p.native_id AS question_id, p.document_id, d.native_id AS thread_id, t.topic, p.author_id AS agent_id, p.author,
-       p.text, p.data, p.created_at AS asked_at, a.native_id AS answer_id, a.text AS answer
-FROM questions q JOIN passages p ON p.id = q.passage_id JOIN documents d ON d.id = p.document_id
-     JOIN threads t ON t.document_id = d.id LEFT JOIN passages a ON a.id = q.answer_passage_id
-WHERE q.passage_id BETWEEN :first AND :last
-  AND (CAST(:agent_id AS text) IS NULL OR p.author_id = :agent_id)
-  AND (:state = 'all' OR :state = CASE WHEN q.answered_at IS NOT NULL THEN 'answered'
-                                       WHEN q.expires_at > :now THEN 'open' ELSE 'expired' END)
-ORDER BY q.passage_id DESC
+SELECT * FROM (
+    SELECT q.passage_id, q.fingerprint, q.expires_at, q.answered_at, q.answered_by, q.choice, q.answer_passage_id,
+           p.native_id AS question_id, p.document_id, d.native_id AS thread_id, t.topic, p.author_id AS agent_id,
+           p.author, p.text, p.data, p.created_at AS asked_at, a.native_id AS answer_id, a.text AS answer,
+           CASE WHEN q.answered_at IS NOT NULL THEN 'answered' WHEN q.expires_at > :now THEN 'open' ELSE 'expired' END
+           AS state
+    FROM questions q JOIN passages p ON p.id = q.passage_id JOIN documents d ON d.id = p.document_id
+         JOIN threads t ON t.document_id = d.id LEFT JOIN passages a ON a.id = q.answer_passage_id
+    WHERE q.passage_id BETWEEN :first AND :last AND (CAST(:agent_id AS text) IS NULL OR p.author_id = :agent_id)
+) found
+WHERE :state = 'all' OR state = :state
+ORDER BY passage_id DESC
 LIMIT :limit;
 
 -- name: answers_to_same  the latest answers to the same question
