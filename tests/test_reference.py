@@ -24,10 +24,6 @@ def test_the_list_of_commands_is_up_to_date(reference):
     assert reference["COMMANDS"].read_text("utf-8") == reference["commands_json"](), "run `make reference`"
 
 
-def test_the_early_answers_to_initialize_are_those_of_the_sdk(reference):
-    assert reference["GREETING"].read_text("utf-8") == reference["greeting_json"](), "run `make reference`"
-
-
 def test_every_page_is_there_and_none_is_left_over(made):
     assert made.keys() == WRITTEN.keys()
 

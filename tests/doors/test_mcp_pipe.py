@@ -29,7 +29,6 @@ from tests.helpers import (
 )
 
 from palaver.doors.local import mcp_pipe, server_socket
-from palaver.doors.mcp.greeting import early_answer
 
 SLOW = {"mcp", "mcp_types", "pydantic", "asyncio", "click", "httpx2", "orjson", "apsw", "http.client", "dataclasses"}
 """Modules that take long to import, or much memory."""
@@ -184,34 +183,6 @@ def test_a_long_path_of_the_home_is_no_obstacle(tmp_path: Path):
 
 
 # When there is no server for it
-
-
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "1999-01-01"])
-def test_the_early_answer_is_the_one_of_the_sdk(running: Server, version: str):
-    """Without a server, `initialize` is answered before the SDK is loaded."""
-    about = {"name": "tests", "version": "1"}
-    params = {"protocolVersion": version, "capabilities": {"roots": {}}, "clientInfo": about}
-    line = json.dumps({"jsonrpc": "2.0", "id": "one", "method": "initialize", "params": params}) + "\n"
-    said = []
-    for args in ((), ("--alone",)):
-        done = subprocess.run(
-            palaver_command("mcp", *args), env=environment(running.home), cwd=running.home, input=line * 2,
-            capture_output=True, text=True,
-        )  # fmt: skip
-        said.append([json.loads(answer) for answer in done.stdout.splitlines()])
-    assert said[0][0]["id"] == "one"
-    assert said[0] == said[1]
-
-
-def test_an_unusual_initialize_is_left_to_the_sdk():
-    about = {"name": "tests", "version": "1"}
-    usual = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about}
-    unusual: list[Any] = [{"config": {}}, {"protocolVersion": "2026-07-28"}, {"clientInfo": {}}, {"capabilities": 1}]
-    for params in [{**usual, **more} for more in unusual]:
-        request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-        assert early_answer(json.dumps(request).encode()) is None
-    assert early_answer(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": usual}).encode())
-    assert early_answer(b"no json") is None
 
 
 def test_without_a_server_it_opens_the_data_itself(tmp_path: Path):

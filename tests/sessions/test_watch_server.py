@@ -232,16 +232,18 @@ def test_a_watcher_that_is_killed_goes_on_where_it_was(laptop: Laptop, api: http
     assert set(laptop.in_transcripts().values()) == {1}
 
 
-def test_marks_survive_an_incomplete_line_and_are_rewritten_without_outdated_ones(laptop: Laptop, cutter: Cutter):
+def test_nothing_is_sent_again_and_an_incomplete_mark_does_no_harm(laptop: Laptop, cutter: Cutter):
     path = claude_file(laptop.projects / "p", session(), word())
     laptop.run(str(path))
-    (marks,) = (laptop.home / "palaver" / "watch").rglob("marks.jsonl")
-    marks.write_bytes(marks.read_bytes() * 3 + b'{"path": "torn')
+    (mark,) = (laptop.home / "palaver" / "watch").rglob("*.json")
+    mark.with_stem("torn").write_bytes(mark.read_bytes()[:40])
     asked = cutter.requests
     assert laptop.run(str(path)).stdout == "Read 1 session file: 0 new turns.\n"
     assert cutter.requests == asked
-    assert len(marks.read_bytes().splitlines()) == 1
-    assert marks.parent.stat().st_mode & 0o077 == 0
+    mark.write_bytes(b"")  # the turns are sent again, and each is recorded once
+    assert laptop.run(str(path)).returncode == 0
+    assert set(laptop.in_transcripts().values()) == {1}
+    assert mark.parent.stat().st_mode & 0o077 == 0
 
 
 def test_rewound_turns_leave_the_server_too(laptop: Laptop, api: httpx.Client):

@@ -9,11 +9,10 @@ import json
 import os
 import shlex
 import signal
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -24,10 +23,6 @@ from palaver.doors.cli.ask import no_collection
 from palaver.errors import Unauthorized
 from palaver.model.projects import project_of
 from palaver.settings import LOOPBACK, Settings
-
-if TYPE_CHECKING:
-    from palaver.app import App
-    from palaver.doors.authentication import Requester
 
 
 class SettingType(click.ParamType[Any]):
@@ -205,39 +200,23 @@ def mcp(target: options.Target, /, channel: bool, alone: bool, **flags: Any) -> 
 async def _stdio(settings: Settings, token: str | None, is_channel: bool) -> None:
     with no_collection():
         from palaver.app import LoginEnded
-        from palaver.doors.authentication import authenticate
+        from palaver.doors.authentication import StdioClient, authenticate
         from palaver.doors.cli.connection import open_app
+        from palaver.doors.mcp import stdio
+        from palaver.operations import toolsets
 
+    toolsets.select_tools(settings.toolsets)  # report unknown names now
     async with open_app(settings) as app:
-        if settings.toolsets != Settings.toolsets:
-            from palaver.operations import toolsets  # a slow import
-
-            toolsets.select_tools(settings.toolsets)  # report unknown names now
         requester = await authenticate(app, token, "agent")
-        serving = asyncio.ensure_future(_serve_standard_input(app, requester, is_channel))
+        app.start_background_tasks()
+        client = StdioClient(requester, app.settings, os.getpid(), project_of(Path.cwd()), is_channel)
+        serving = asyncio.ensure_future(stdio.serve_lines(app, client, stdio.standard_input()))
         try:
             with app.access.present.track(*requester.keys):
                 await asyncio.shield(serving)
         except LoginEnded:
             output.note("This token is no longer valid: it was revoked or has expired.")
             os._exit(Unauthorized.exit_code)  # a blocking read of standard input cannot be interrupted
-
-
-async def _serve_standard_input(app: App, requester: Requester, is_channel: bool) -> None:
-    from palaver.doors.mcp.greeting import early_answer
-
-    first, answered = await asyncio.to_thread(sys.stdin.buffer.readline), None
-    # The data is open, so the client can go on while the SDK is loaded.
-    if not is_channel and (found := early_answer(first)):
-        answered, answer = found
-        sys.stdout.buffer.write(answer)
-        sys.stdout.buffer.flush()
-    app.start_background_tasks()
-    with no_collection():
-        from palaver.doors.authentication import StdioClient
-        from palaver.doors.mcp import stdio
-    client = StdioClient(requester, app.settings, os.getpid(), project_of(Path.cwd()), is_channel)
-    await stdio.serve_lines(app, client, stdio.standard_input(first), answered=answered)
 
 
 @click.command(add_help_option=False, context_settings={"ignore_unknown_options": True})

@@ -36,18 +36,12 @@ class Output(Protocol):
     async def flush(self) -> None: ...
 
 
-async def serve_lines(
-    app: App,
-    client: StdioClient,
-    lines: AsyncIterable[str],
-    output: Output | None = None,
-    answered: str | int | None = None,
-) -> None:
+async def serve_lines(app: App, client: StdioClient, lines: AsyncIterable[str], output: Output | None = None) -> None:
     """Serve one client until its lines end. If the server stops, the client keeps its agent.
 
-    `output` is standard output unless it is given. The request with the id `answered` has its answer already.
+    `output` is standard output unless it is given.
     """
-    pending = PendingRequests(answered)
+    pending = PendingRequests()
     requests = McpRequests(app, client)
     server, serve = requests.server, serve_loop if client.is_channel else serve_dual_era_loop
     options = server.create_initialization_options(
@@ -72,12 +66,9 @@ async def serve_lines(
             await release_agent(client.requester, session.key)
 
 
-async def standard_input(first: bytes) -> AsyncIterator[str]:
-    """The lines of standard input. The first one has been read already."""
-    if first:
-        yield first.decode("utf-8", "replace")
-    async for line in anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")):
-        yield line
+def standard_input() -> AsyncIterable[str]:
+    """The lines of standard input."""
+    return anyio.wrap_file(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
 
 
 class PendingRequests:
@@ -89,9 +80,8 @@ class PendingRequests:
 
     answers: Any
 
-    def __init__(self, answered: str | int | None = None) -> None:
+    def __init__(self) -> None:
         self._ids: set[Any] = set()
-        self._answered = answered
         self._changed = anyio.Event()
 
     async def read(self, lines: AsyncIterable[str]) -> AsyncIterator[str]:
@@ -111,13 +101,9 @@ class PendingRequests:
 
     async def send(self, message: SessionMessage) -> None:
         answer = message.message
-        is_answer, id = not hasattr(answer, "method"), getattr(answer, "id", None)
-        if is_answer and id is not None and id == self._answered:
-            self._answered = None
-        else:
-            await self.answers.send(message)
-        if is_answer:
-            self._ids.discard(id)
+        await self.answers.send(message)
+        if not hasattr(answer, "method"):
+            self._ids.discard(getattr(answer, "id", None))
             self._changed.set()
             self._changed = anyio.Event()
 
