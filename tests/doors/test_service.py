@@ -18,9 +18,9 @@ import pytest
 from tests.helpers import PATIENCE, SOURCE, eventually, free_port, started_with, word
 from tests.importers.samples import claude_file
 
-from palaver.doors.local import background_service
-from palaver.doors.local.background_service import Launchd, Systemd
+from palaver.doors.cli.manage.service import MARKER, launchd, service, service_environment, systemd
 from palaver.errors import Refused
+from palaver.setup.clients import is_temporary
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="systemd is on Linux")
 
@@ -105,8 +105,7 @@ def test_a_port_in_use_is_named_before_anything_is_written(account: Account):
     with socket.create_server(("127.0.0.1", account.port)):
         done = account.install()
     assert done.returncode == 5
-    assert f"Port {account.port} is not free" in done.stderr
-    assert "another program uses it" in done.stderr
+    assert f"Cannot listen on 127.0.0.1:{account.port} (Address already in use)" in done.stderr
     assert not account.unit.exists()
 
 
@@ -123,7 +122,7 @@ def test_without_systemd_the_line_to_run_instead_is_shown(account: Account):
     (account.state / "away").touch()
     done = account.install()
     assert done.returncode == 5
-    assert "systemd does not run for this user" in done.stderr
+    assert "A service cannot be installed: " in done.stderr
     assert not account.unit.exists()
     line = done.stdout.strip()
     process = subprocess.run(["sh", "-c", f"{line} echo $!"], env=account.env, capture_output=True, text=True)
@@ -153,36 +152,23 @@ def test_systemd_accepts_the_unit(tmp_path: Path, name: str):
     program.parent.mkdir()
     program.symlink_to("/bin/true")
     unit = tmp_path / "palaver.service"
-    systemd = Systemd(tmp_path)
     environment = {"PALAVER_HOME": str(tmp_path / name)}
-    unit.write_text(systemd.content([str(program), "serve", "--watch"], environment), "utf-8")
+    unit.write_text(systemd(tmp_path, [str(program), "serve", "--watch"], environment).content, "utf-8")
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=PATIENCE
     )
     assert unit.name not in done.stderr, done.stderr
 
 
-def test_the_command_survives_an_upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    tool = tmp_path / "tools" / "palaver-0.2" / "bin"
-    tool.mkdir(parents=True)
-    (tool.parent / "pyvenv.cfg").touch()
-    (tool / "palaver").write_text("#!/bin/sh\n")
-    (tool / "palaver").chmod(0o755)
-    link = tmp_path / ".local" / "bin" / "palaver"
-    link.parent.mkdir(parents=True)
-    link.symlink_to(tool / "palaver")
-    monkeypatch.setenv("PATH", str(link.parent))
-    assert background_service.palaver_command() == [str(link)]
-    monkeypatch.setenv("PATH", str(tool))  # a program of a virtual environment that is active now
-    assert background_service.palaver_command() == [sys.executable, "-P", "-m", "palaver"]
-    monkeypatch.setattr(sys, "executable", "/home/ann/.cache/uv/archive-v0/abc/bin/python")
-    with pytest.raises(Refused, match="temporary environment"):
-        background_service.palaver_command()
+@pytest.mark.parametrize("folder", ["/home/ann/.cache/uv/archive-v0/abc/bin", "/home/ann/.local/pipx/.cache/d1/bin"])
+def test_a_temporary_installation_is_recognised(folder: str):
+    assert is_temporary(f"{folder}/palaver")
+    assert not is_temporary("/home/ann/.local/bin/palaver")
 
 
 def test_settings_of_the_installation_are_kept(tmp_path: Path):
     environ = {"PALAVER_TOOLSETS": "core,bus", "PALAVER_TOKEN": "plv_x", "CODEX_HOME": "/c", "PALAVER_FETCH": "1"}
-    found = background_service.service_environment({"home": Path(tmp_path / "h"), "port": 7}, environ)
+    found = service_environment({"home": Path(tmp_path / "h"), "port": 7}, environ)
     assert found == {
         "CODEX_HOME": "/c",
         "PALAVER_FETCH": "on",
@@ -192,14 +178,13 @@ def test_settings_of_the_installation_are_kept(tmp_path: Path):
         "PALAVER_TOOLSETS": "core,bus",
     }
     with pytest.raises(Refused, match="more than one line"):
-        background_service.service_environment({}, {"PALAVER_LANGUAGE": "two\nlines"})
+        service_environment({}, {"PALAVER_LANGUAGE": "two\nlines"})
 
 
 def test_the_launchd_agent_is_a_valid_property_list(tmp_path: Path):
-    agent = Launchd(tmp_path)
     environment = {"PALAVER_HOME": '/Users/Änne & co/"x"'}
-    content = agent.content(["/usr/local/bin/palaver", "serve", "--watch"], environment)
-    assert background_service.is_ours(content)
+    content = launchd(tmp_path, ["/usr/local/bin/palaver", "serve", "--watch"], environment).content
+    assert MARKER in content[:1000]
     found = plistlib.loads(content.encode())
     assert found["EnvironmentVariables"] == environment
     assert found["ProgramArguments"] == ["/usr/local/bin/palaver", "serve", "--watch"]
@@ -212,4 +197,4 @@ def test_without_a_home_it_says_so(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(Path, "home", fail)
     with pytest.raises(Refused, match="HOME is not set"):
-        background_service.manager()
+        service(["palaver"], {})

@@ -127,6 +127,12 @@ def palaver_path(environ: Mapping[str, str] = os.environ) -> str:
     return str(own)
 
 
+def is_temporary(command: str) -> bool:
+    """Whether `uvx` or `pipx run` made the installation with this command. They delete it later."""
+    parts = Path(command).parts
+    return any(part.startswith("archive-v") for part in parts) or ("pipx" in parts and ".cache" in parts)
+
+
 @dataclass(frozen=True)
 class Server:
     """The server that clients shall use."""

@@ -1,2 +1,1 @@
-"""What runs on the same machine as the server: its socket, the MCP pipe, how it is found, and how it is started as a
-service."""
+"""What runs on the same machine as the server: its socket, the MCP pipe, and how it is found."""

@@ -36,6 +36,7 @@ from palaver.setup.clients import (
     Options,
     Server,
     about_history,
+    is_temporary,
     palaver_path,
     this_machine,
 )
@@ -145,9 +146,7 @@ def setup(target: options.Target, /, clients: tuple[str, ...], agents_md: str | 
 
 def _place(target: options.Target, asked: Flags) -> Place:
     settings, remarks, command = target.settings(), [], palaver_path()
-    parts = Path(command).parts
-    if any(part.startswith("archive-v") for part in parts) or ("pipx" in parts and ".cache" in parts):
-        # It is deleted later, as `uvx` and `pipx run` made it.
+    if is_temporary(command):
         remarks.append(
             f"{command} belongs to a temporary installation. Install palaver first: uv tool install palaver-bus"
         )
