@@ -56,10 +56,11 @@ from palaver.app import App
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
+from palaver.search import hits
 from palaver.search.question import parse
 from palaver.search.ranking import score
 from palaver.search.ranking.features import Features, TermMatches, passages_of
-from palaver.search.recall import choose, lookup
+from palaver.search.recall import find_hits
 from palaver.search.vectors import background, encoders, nearest
 from palaver.settings import load
 from palaver.store.engines.database import Reader, Scope
@@ -298,8 +299,8 @@ def keep_features(rooms: Sequence[Room], work: Path, name: str) -> None:
 def example_of(read: Reader, asked: Asked, half: int, weight: float) -> Example | None:
     """What the search knows about the passages that it reads; None if nothing can be learned from it."""
     question, scopes = parse(asked.question, asked.as_of, UTC), [Scope(("chats",))]
-    candidates = choose.place_hits(read, lookup.find_hits(read, question, scopes))
-    texts = choose.read_texts(read, question, candidates, scopes)
+    candidates = hits.place_hits(read, find_hits(read, question, scopes))
+    texts = hits.read_texts(read, question, candidates, scopes)
     has_vector = candidates.hits.vector is not None and place_of(asked) < WEIGHED
     if not texts or not (question.is_asked if read.settings.model == "words" else has_vector):
         return None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from palaver.search.hits import DocumentCover, TermWeights, cover_of
 from palaver.search.question import parse
 from palaver.search.ranking.features import Features, Passage, TermMatches, features_of, kind_of
 from palaver.search.ranking.score import in_order, weighed_sum, weights
-from palaver.search.recall.choose import DocumentCover, cover_of
-from palaver.search.recall.hits import TermWeights
 from palaver.search.vectors.word_similarity import Similarity
 
 

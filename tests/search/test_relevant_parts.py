@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from tests.conftest import ONE_ENGINE
 from tests.helpers import Thread, word
 
-from palaver.search.relevant_parts import LONGEST_WHOLE, relevant_parts
-from palaver.search.snippet import snippet_and_place
+from palaver.search.snippet import LONGEST_WHOLE, relevant_parts, snippet_and_place
 from palaver.text.query import plain
 
 FILLER = "nothing to see here, it goes on and on. " * (3 * LONGEST_WHOLE // 40)

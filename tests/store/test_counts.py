@@ -6,8 +6,8 @@ import pytest
 from tests.store.bus import Bus
 from tests.store.test_newest_first import analyse
 
+from palaver.search import recall
 from palaver.search.question import parse
-from palaver.search.recall import lookup
 from palaver.store.engines.database import STEM, Lookup, Scope
 from palaver.store.library.documents import HUMAN_ONLY
 from palaver.text.query import Phrase
@@ -43,7 +43,7 @@ async def test_a_word_in_one_of_very_many_messages_is_found(bus: Bus):
     thread = await bus.thread()
     await bus.posts(thread, ["heliotrope", *(f"mignonette {n}" for n in range(400))])
     assert await bus.here.read(lambda read: read.count(Lookup(BODIES, 1000, HELIOTROPE))) == 1
-    hits = await bus.here.read(lambda read: lookup.find_hits(read, parse("heliotrope mignonette"), [BODIES]))
+    hits = await bus.here.read(lambda read: recall.find_hits(read, parse("heliotrope mignonette"), [BODIES]))
     assert len(hits.by_terms[0b01]) == 1
 
 

@@ -6,9 +6,9 @@ import pytest
 from tests.store.bus import Bus
 
 from palaver.model.times import now
+from palaver.search import recall
+from palaver.search.hits import PLACED, Hits, TermWeights
 from palaver.search.question import parse, terms_of
-from palaver.search.recall import lookup
-from palaver.search.recall.hits import PLACED, Hits, TermWeights
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.engines.id_ranges import id_range_of
 from palaver.store.library.documents import document_scope
@@ -18,7 +18,7 @@ BUS = [Scope(("bus",))]
 
 
 async def gathered(bus: Bus, question: str, slices: list[Scope] = BUS) -> Hits:
-    return await bus.here.read(lambda read: lookup.look_up_terms(read, parse(question), slices))
+    return await bus.here.read(lambda read: recall.look_up_terms(read, parse(question), slices))
 
 
 async def test_each_passage_is_marked_with_the_words_it_has(bus: Bus):
@@ -57,15 +57,15 @@ async def test_words_of_the_theme_are_looked_up_where_little_was_found(bus: Bus,
         await bus.post(thread, text)
 
     def look(read: Reader) -> Hits:
-        return lookup.look_up_terms(read, parse("blue boat"), BUS)
+        return recall.look_up_terms(read, parse("blue boat"), BUS)
 
-    monkeypatch.setattr(lookup, "theme_of", lambda question: terms_of("harbour quay"))
+    monkeypatch.setattr(recall, "theme_of", lambda question: terms_of("harbour quay"))
     found = await bus.here.read(look)
     assert found.are_few
     assert {mask: len(ids) for mask, ids in found.by_terms.items()} == {0b11: 1, 0b10000: 1}
     assert 0 < found.weights.cover(0b10000) < found.weights.cover(0b01)
     assert not found.weights.has_all(0b10000)
-    monkeypatch.setattr(lookup, "FEW_HITS", 0)
+    monkeypatch.setattr(recall, "FEW_HITS", 0)
     found = await bus.here.read(look)
     assert not found.are_few
     assert list(found.by_terms) == [0b11]
@@ -77,13 +77,13 @@ async def test_of_many_hits_of_a_question_more_are_placed(bus: Bus, monkeypatch:
         await bus.post(thread, f"a blue boat {n}")
 
     async def placed(query: str) -> int:
-        found = await bus.here.read(lambda read: lookup.find_hits(read, parse(query), BUS))
+        found = await bus.here.read(lambda read: recall.find_hits(read, parse(query), BUS))
         assert found.count == 4
         return found.placed
 
     assert await placed("Where is the blue boat?") == PLACED
-    monkeypatch.setattr(lookup, "MANY_HITS", 3)
-    assert await placed("Where is the blue boat?") == lookup.PLACED_OF_MANY
+    monkeypatch.setattr(recall, "MANY_HITS", 3)
+    assert await placed("Where is the blue boat?") == recall.PLACED_OF_MANY
     assert await placed("blue boat") == PLACED
 
 
@@ -113,9 +113,9 @@ async def test_only_the_slice_is_looked_at(bus: Bus):
 
 def collect_few(monkeypatch: pytest.MonkeyPatch, most: int, enough: int = 100) -> None:
     """A word is common if more than `most` passages have it."""
-    monkeypatch.setattr(lookup, "FEW_PASSAGES", most)
+    monkeypatch.setattr(recall, "FEW_PASSAGES", most)
     for limits in ("KEYWORDS", "ASKED"):
-        monkeypatch.setattr(lookup, limits, lookup.Limits(most, most, most, enough, most, 1.0))
+        monkeypatch.setattr(recall, limits, recall.Limits(most, most, most, enough, most, 1.0))
 
 
 async def test_a_common_word_brings_passages_only_while_there_is_room(bus: Bus, monkeypatch: pytest.MonkeyPatch):
@@ -219,8 +219,8 @@ async def test_a_word_that_is_rare_in_the_scope_is_not_cut(bus: Bus, monkeypatch
 
 
 async def test_keywords_collect_more_than_a_question(bus: Bus, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(lookup, "FEW_PASSAGES", 4)
-    monkeypatch.setattr(lookup, "ASKED", lookup.Limits(4, 4, 4, 4, 4, 1.0))
+    monkeypatch.setattr(recall, "FEW_PASSAGES", 4)
+    monkeypatch.setattr(recall, "ASKED", recall.Limits(4, 4, 4, 4, 4, 1.0))
     thread = await bus.thread()
     for n in range(10):
         await bus.post(thread, f"harbour {n}")
@@ -234,8 +234,8 @@ async def test_a_related_word_counts_half(bus: Bus, monkeypatch: pytest.MonkeyPa
     thread = await bus.thread()
     await bus.post(thread, "a dog")
     await bus.post(thread, "a puppy")
-    monkeypatch.setattr(lookup, "related_words", lambda question: [terms_of("puppy")])
-    found = await bus.here.read(lambda read: lookup.look_up_terms(read, parse("dog"), BUS))
+    monkeypatch.setattr(recall, "related_words", lambda question: [terms_of("puppy")])
+    found = await bus.here.read(lambda read: recall.look_up_terms(read, parse("dog"), BUS))
     assert sorted(found.best_first().values()) == [0b01, 0b10]
     assert found.weights.cover(0b01) == found.weights.cover(0b11) == 1.0
     assert 0 < found.weights.cover(0b10) <= 0.5

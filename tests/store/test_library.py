@@ -16,8 +16,8 @@ from palaver.model.library import Character, ItemDraft, Media, Note, Prompt
 from palaver.model.sources import ALL_SOURCES
 from palaver.operations import library as operations
 from palaver.operations.search import knowledge as searching
+from palaver.search import recall
 from palaver.search.question import parse
-from palaver.search.recall import lookup
 from palaver.search.sources.filters import NotesFilters
 from palaver.search.sources.indexing import index_character, index_media, index_note, index_prompt
 from palaver.store.engines.database import Change, Reader, Scope
@@ -45,7 +45,7 @@ async def found(bus: Bus, query: str, *sources: str) -> set[str]:
 
 
 def documents_with(read: Reader, query: str, where: Scope) -> set[str]:
-    gathered = lookup.look_up_terms(read, parse(query), [where])
+    gathered = recall.look_up_terms(read, parse(query), [where])
     return {hit.document for hit in found_passages.candidates(read, list(gathered.best_first()))}
 
 

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from palaver.model.search import Order
 from palaver.search import results
+from palaver.search.hits import place_hits, read_texts
 from palaver.search.question import Question
 from palaver.search.ranking import score
-from palaver.search.recall import choose, lookup
+from palaver.search.recall import find_hits
 from palaver.search.results import Results
 from palaver.search.speaker import find_speaker
 from palaver.store.engines.database import Reader, Scope
@@ -29,11 +30,11 @@ def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Ord
     if not question.terms or not scopes:
         return Results(question, [])
     question = find_speaker(read, question, scopes)
-    hits = lookup.find_hits(read, question, scopes)
+    hits = find_hits(read, question, scopes)
     if question.is_word and hits.vector is not None:
         question = replace(question, is_asked=True)  # no passage has the word, so what it means is looked for
-    candidates = choose.place_hits(read, hits)
-    texts = choose.read_texts(read, question, candidates, scopes)
+    candidates = place_hits(read, hits)
+    texts = read_texts(read, question, candidates, scopes)
     read.check()
     ranking = score.rank(read, question, candidates, texts)
     ranked, more = results.group(ranking.passages, order), 0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.search import FoundPassage
-from palaver.search.recall.hits import Hits
+from palaver.search.hits import Hits
 from palaver.search.results import Results
 from palaver.search.sources import SOURCES
 from palaver.store.engines.database import Reader

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from datetime import UTC, datetime, tzinfo
+from itertools import accumulate, islice
 from typing import NamedTuple, TypeVar
 
 from palaver.errors import UNKNOWN_AGENT
 from palaver.model.events import encode
-from palaver.model.search import Capped, LeanItem, NamedTime, ResultItem, SearchResponse
-from palaver.model.times import iso
+from palaver.model.search import Capped, Counts, LeanItem, NamedTime, ResultItem, SearchResponse
+from palaver.model.times import instant, iso, micros
 from palaver.search import hints, results, search
 from palaver.search.ask import Ask
-from palaver.search.counts import count_results
 from palaver.search.present import SNIPPET, lean_items, present
 from palaver.search.ranking.score import ScoredPassage
 from palaver.search.results import Result, Results, is_weak, one_of_each_conversation
@@ -23,6 +25,7 @@ from palaver.store.engines.database import Reader, Scope
 from palaver.store.search import found_passages
 from palaver.store.sessions import sharing
 from palaver.text.dates import EARLIEST, LATEST, TimeRange
+from palaver.text.dates.periods import add_months
 from palaver.text.token_estimate import estimate_tokens
 
 LEAN_PAGE: Mapping[str, int] = {"limit": 8, "max_tokens": 1_000}
@@ -33,6 +36,8 @@ AROUND_PAGE, AROUND_ITEM, AROUND_FIELD = 60, 31, 3
 """Tokens of a compact answer without its results, of a result without its texts, and of a field that it may have."""
 MOST_UNASKED = 100
 """Matches in other projects that are counted."""
+MOST_COUNTED = 20_000
+"""Passages that are counted by source and month at most."""
 MOST_LISTED = 1_000
 """Passages that are listed at most."""
 Item = TypeVar("Item", ResultItem, LeanItem, ResultItem | LeanItem)
@@ -197,3 +202,45 @@ def named_time(one: TimeRange) -> NamedTime:
     """A period of the question, as it is sent. A side without a bound is null."""
     begin, end = None if one.begin == EARLIEST else iso(one.begin), None if one.end == LATEST else iso(one.end)
     return {"text": one.text, "from": begin, "to": end}
+
+
+def count_results(read: Reader, results: Results, zone: tzinfo | None) -> Counts:
+    """Count the results of a search, as far as they were collected. A month begins where the asker is."""
+    ids: Iterable[int] = results.listed
+    total = len(results.listed)
+    if results.hits:
+        # Passages without any word of the question are only similar to it.
+        groups = [some for terms, some in results.hits.by_terms.items() if terms]
+        ids, total = (id for some in groups for id in some), sum(map(len, groups))
+    seen, sources, times = set(), Counter[str](), list[int]()
+    for one in found_passages.candidates(read, list(islice(ids, MOST_COUNTED))):
+        key = SOURCES[one.source].key_of(one)
+        if key not in seen:
+            seen.add(key)
+            sources[one.source] += 1
+            if one.created_at is not None:
+                times.append(one.created_at)
+    return Counts(
+        sources={name: sources[name] for name in sorted(sources, key=lambda name: (-sources[name], name))},
+        months=_by_month(times, zone),
+        is_capped=results.capped is not None or total > MOST_COUNTED,
+    )
+
+
+def _by_month(times: list[int], zone: tzinfo | None) -> dict[str, int]:
+    """The number of times in each month that has any, the newest month first."""
+    if not times:
+        return {}
+
+    def local(at: int) -> datetime:
+        return instant(at).astimezone(zone).replace(tzinfo=None)
+
+    month = local(min(times)).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    names, begins = list[str](), list[int]()
+    last = local(max(times))
+    while month <= last:
+        names.append(f"{month:%Y-%m}")
+        begins.append(micros((month.replace(tzinfo=zone) if zone else month).astimezone(UTC)))
+        month = add_months(month, 1)
+    counts = Counter(bisect_right(begins, at) - 1 for at in times)
+    return {names[number]: counts[number] for number in sorted(counts, reverse=True)}

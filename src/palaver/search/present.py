@@ -12,7 +12,7 @@ from palaver.model.projects import project_name, same_project
 from palaver.model.search import Beside, FoundPassage, LeanItem, Loc, ResultItem, SaidItem
 from palaver.search.ask import Ask
 from palaver.search.followups import find_followups
-from palaver.search.recall.choose import LABELS, best_passage, chunk_instead
+from palaver.search.hits import LABELS, best_passage, chunk_instead
 from palaver.search.results import Result, Results
 from palaver.search.snippet import beginning, highlights, match_place, passage_snippet, snippet_and_place
 from palaver.search.sources import SOURCES

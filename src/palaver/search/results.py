@@ -10,10 +10,9 @@ from typing import Literal, NamedTuple
 
 from palaver.model.library import is_unique
 from palaver.model.search import Capped, Order
+from palaver.search.hits import MOST_CANDIDATES, Candidates, Hits
 from palaver.search.question import Question
 from palaver.search.ranking.score import ScoredPassage
-from palaver.search.recall.choose import Candidates
-from palaver.search.recall.hits import MOST_CANDIDATES, Hits
 from palaver.search.sources import SOURCES, parse_uri
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.search import found_passages

@@ -14,12 +14,12 @@ from palaver.model import visibility
 from palaver.model.people import Caller
 from palaver.model.requests import Metadata, Query, Request, clamp, storable
 from palaver.model.search import GetResponse, Loc
+from palaver.search.hits import best_passage, chunk_instead
 from palaver.search.open import conversation, text
 from palaver.search.open.conversation import FARTHEST
 from palaver.search.open.excerpt import Opening, Plan, characters
 from palaver.search.present import SNIPPET
 from palaver.search.question import terms_of
-from palaver.search.recall.choose import best_passage, chunk_instead
 from palaver.search.sources import SOURCES, ParsedUri
 from palaver.store.engines.database import Reader
 from palaver.store.library.documents import HUMAN_ONLY

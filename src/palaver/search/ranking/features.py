@@ -17,9 +17,9 @@ from statistics import median
 from typing import Literal, NamedTuple, TypeAlias
 
 from palaver.model.times import instant, micros
+from palaver.search.hits import DocumentCover
 from palaver.search.question import Question
 from palaver.search.ranking.texts import PreparedText, prepare
-from palaver.search.recall.choose import DocumentCover
 from palaver.search.vectors.word_similarity import Similarity
 from palaver.store.engines import bm25
 from palaver.store.search.found_passages import CandidateText

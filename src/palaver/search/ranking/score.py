@@ -10,9 +10,9 @@ from operator import mul
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from palaver.search.hits import Candidates, effort_for
 from palaver.search.question import Question
 from palaver.search.ranking.features import Features, Kind, Passage, TermMatches, features_of, passages_of
-from palaver.search.recall.choose import Candidates, effort_for
 from palaver.search.vectors import meaning
 from palaver.search.vectors.word_similarity import NO_SENTENCES, QuestionVectors, Similarity
 from palaver.store.engines.database import Reader

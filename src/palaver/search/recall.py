@@ -10,8 +10,8 @@ from math import ceil, log
 from typing import NamedTuple
 
 from palaver.model.times import micros
+from palaver.search.hits import PLACED, Hits, TermSet, TermWeights, only
 from palaver.search.question import Question
-from palaver.search.recall.hits import PLACED, Hits, TermSet, TermWeights, only
 from palaver.search.scope import SHARED
 from palaver.search.speaker import spoken
 from palaver.search.vectors import meaning, nearest
