@@ -98,7 +98,7 @@ class Workspace:
     async def search(self, caller: Caller, work: Callable[[SearchReader], T]) -> T:
         """Run a search on a consistent snapshot, within the time limit. Searches of one caller take turns."""
         async with self._turns.of(caller.counted_as):
-            return await self.engine.search(work, self.settings.search_timeout)
+            return await self.engine.read(work, self.settings.search_timeout, is_search=True)
 
     async def change(self, work: Callable[[Change], T]) -> T:
         """Run work in one transaction. When this returns, it is on disk and its events are being sent.
@@ -135,7 +135,7 @@ class Workspace:
 
     async def change_beside(self, work: Callable[[Change], T]) -> T:
         """Run long work in one transaction. Where the engine can, other changes do not wait for it."""
-        return await self.engine.change_beside(work)
+        return await self.engine.change(work, is_long=True)
 
     def note_read(self, reader: str, thread_id: str, seq: int) -> None:
         """Remember that somebody has read a thread up to this message. It is stored a moment later."""

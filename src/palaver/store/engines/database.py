@@ -441,17 +441,14 @@ PrepareText = Callable[[list[str], list[str], str], object]
 class Engine(Protocol):
     """The database of one workspace: its threads, connections and files."""
 
-    async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
-        """Run work on a snapshot, for at most so many seconds. It ends when its caller has gone."""
+    async def read(
+        self, work: Callable[[SearchReader], T], seconds: float | None = None, *, is_search: bool = False
+    ) -> T:
+        """Run work on a snapshot, for at most so many seconds. It ends when its caller has gone. Searches have threads
+        of their own."""
 
-    async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
-        """Run a search on a snapshot, for at most so many seconds. Searches have threads of their own."""
-
-    async def change(self, work: Callable[[Change], T]) -> T:
-        """Run work in a transaction."""
-
-    async def change_beside(self, work: Callable[[Change], T]) -> T:
-        """Run long work in a transaction. Where the engine can, other changes do not wait for it."""
+    async def change(self, work: Callable[[Change], T], *, is_long: bool = False) -> T:
+        """Run work in a transaction. Other changes do not wait for long work, where the engine can do that."""
 
     prepare_text: PrepareText | None
     """Does a part of the work of indexing a text before it is written, in any process. None: there is no such part."""

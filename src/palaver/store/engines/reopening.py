@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from palaver.errors import Unavailable
 from palaver.model.events import Event
-from palaver.store.engines.database import Change, Engine, EngineStats, Reader, SearchReader
+from palaver.store.engines.database import Change, Engine, EngineStats, SearchReader
 
 T = TypeVar("T")
 
@@ -58,14 +59,26 @@ class ReopeningEngine:
             self._uses += 1
             return self._engine
 
+    @asynccontextmanager
+    async def _in_use(self) -> AsyncIterator[Engine]:
+        """The engine, which is not closed within the block."""
+        engine = self._begin_if_open() or await self._begin_in_thread()
+        try:
+            yield engine
+        finally:
+            self._end()
+
+    def _begin_if_open(self) -> Engine | None:
+        """Begin, unless the engine is closed or being opened."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            self._uses += self._engine is not None
+            return self._engine
+        finally:
+            self._lock.release()
+
     async def _begin_in_thread(self) -> Engine:
-        if self._engine is not None and self._lock.acquire(blocking=False):
-            try:
-                if self._engine is not None:
-                    self._uses += 1
-                    return self._engine
-            finally:
-                self._lock.release()
         opening = asyncio.ensure_future(asyncio.to_thread(self._begin))
         try:
             return await asyncio.shield(opening)
@@ -81,45 +94,24 @@ class ReopeningEngine:
         with self._lock:
             self._uses -= 1
 
-    async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
-        engine = await self._begin_in_thread()
-        try:
-            return await engine.read(work, seconds)
-        finally:
-            self._end()
+    async def read(
+        self, work: Callable[[SearchReader], T], seconds: float | None = None, *, is_search: bool = False
+    ) -> T:
+        async with self._in_use() as engine:
+            return await engine.read(work, seconds, is_search=is_search)
 
-    async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
-        engine = await self._begin_in_thread()
-        try:
-            return await engine.search(work, seconds)
-        finally:
-            self._end()
+    async def change(self, work: Callable[[Change], T], *, is_long: bool = False) -> T:
+        async with self._in_use() as engine:
+            return await engine.change(work, is_long=is_long)
 
-    async def change(self, work: Callable[[Change], T]) -> T:
-        engine = await self._begin_in_thread()
-        try:
-            return await engine.change(work)
-        finally:
-            self._end()
-
-    async def change_beside(self, work: Callable[[Change], T]) -> T:
-        engine = await self._begin_in_thread()
-        try:
-            return await engine.change_beside(work)
-        finally:
-            self._end()
+    async def watch(self, woken: Callable[[], None]) -> None:
+        async with self._in_use() as engine:
+            await engine.watch(woken)
 
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         self._told = told
         if self._engine is not None:
             self._engine.on_commit(told)
-
-    async def watch(self, woken: Callable[[], None]) -> None:
-        engine = await self._begin_in_thread()
-        try:
-            await engine.watch(woken)
-        finally:
-            self._end()
 
     def _use(self, work: Callable[[Engine], T]) -> T:
         engine = self._begin()

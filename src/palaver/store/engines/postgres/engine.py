@@ -117,12 +117,12 @@ class PostgresEngine:
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         self._told = told
 
-    async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
-        return await run_limited(self._threads, partial(self._read, work=work), LimitedRead(seconds))
-
-    async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
-        # The database server does most of the work. It does not tell its processor time.
-        return await run_limited(self._searchers, partial(self._read, work=work), LimitedRead(seconds))
+    async def read(
+        self, work: Callable[[SearchReader], T], seconds: float | None = None, *, is_search: bool = False
+    ) -> T:
+        # The database server does most of the work of a search. It does not tell its processor time.
+        threads = self._searchers if is_search else self._threads
+        return await run_limited(threads, partial(self._read, work=work), LimitedRead(seconds))
 
     def _read(self, limited: LimitedRead, work: Callable[[SearchReader], T]) -> T:
         def read_once(raw: PooledConnection) -> T:
@@ -140,18 +140,7 @@ class PostgresEngine:
 
     # Changing
 
-    async def change(self, work: Callable[[Change], T]) -> T:
-        loop = asyncio.get_running_loop()
-        job = Job(work, loop, loop.create_future())
-        job.done.add_done_callback(asyncio.Future.exception)  # the caller may have gone
-        self._waiting.append(job)
-        self._start_writer()
-        self._look_again(loop)
-        # A queued change may be committed even if its caller goes away.
-        result: T = await asyncio.shield(job.done)
-        return result
-
-    async def change_beside(self, work: Callable[[Change], T]) -> T:
+    async def change(self, work: Callable[[Change], T], *, is_long: bool = False) -> T:
         loop = asyncio.get_running_loop()
 
         def with_patience(change: Change) -> T:
@@ -159,15 +148,21 @@ class PostgresEngine:
             change.run("wait_longer_for_locks")
             return work(change)
 
-        job = Job(with_patience, loop, loop.create_future())
+        job = Job(with_patience if is_long else work, loop, loop.create_future())
         job.done.add_done_callback(asyncio.Future.exception)  # the caller may have gone
-        self._writing_beside.submit(self._write_beside, job)
+        if is_long:
+            self._writing_beside.submit(self._write, [job])
+        else:
+            self._waiting.append(job)
+            self._start_writer()
+            self._look_again(loop)
+        # A queued change may be committed even if its caller goes away.
         result: T = await asyncio.shield(job.done)
         return result
 
-    def _write_beside(self, job: Job) -> None:
-        self._commit_together([job])
-        finish_jobs([job])
+    def _write(self, jobs: list[Job]) -> None:
+        self._commit_together(jobs)
+        finish_jobs(jobs)
 
     def _look_again(self, loop: asyncio.AbstractEventLoop) -> None:
         """While changes wait, see now and then whether the writer needs a helper. One timer is enough for all."""
@@ -202,15 +197,13 @@ class PostgresEngine:
                     self._has_writer = False
                     return
             self._progress = time.monotonic()
-            self._commit_together(jobs)
-            finish_jobs(jobs)
+            self._write(jobs)
 
     def _write_one(self) -> None:
         with self._start_lock:
             jobs = [self._waiting.popleft()] if self._waiting else []
         if jobs:
-            self._commit_together(jobs)
-            finish_jobs(jobs)
+            self._write(jobs)
         with self._start_lock:
             self._helpers -= 1
 

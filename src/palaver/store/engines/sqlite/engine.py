@@ -202,14 +202,13 @@ class SqliteEngine:
 
     # Reading
 
-    async def read(self, work: Callable[[Reader], T], seconds: float | None = None) -> T:
-        limited = LimitedRead(seconds, counts_processor_time=True)
-        return await run_limited(self._readers, partial(self._read, work=work), limited)
-
-    async def search(self, work: Callable[[SearchReader], T], seconds: float) -> T:
+    async def read(
+        self, work: Callable[[SearchReader], T], seconds: float | None = None, *, is_search: bool = False
+    ) -> T:
         # SQLite works in the thread that calls it, so the processor time of the thread is that of the whole search.
         limited = LimitedRead(seconds, counts_processor_time=True)
-        return await run_limited(self._searchers, partial(self._read, work=work), limited)
+        threads = self._searchers if is_search else self._readers
+        return await run_limited(threads, partial(self._read, work=work), limited)
 
     def _read(self, limited: LimitedRead, work: Callable[[SearchReader], T]) -> T:
         with readable_errors():
@@ -228,16 +227,13 @@ class SqliteEngine:
 
     # Changing
 
-    async def change(self, work: Callable[[Change], T]) -> T:
+    async def change(self, work: Callable[[Change], T], *, is_long: bool = False) -> T:
         loop = asyncio.get_running_loop()
         job = Job(work, loop, loop.create_future())
         self._jobs.put(job)
         # A queued change may be committed even if its caller goes away.
         result: T = await job.done
         return result
-
-    async def change_beside(self, work: Callable[[Change], T]) -> T:
-        return await self.change(work)  # SQLite has one writer
 
     def _write_for_ever(self) -> None:
         """The writer thread. If several callers wrote last time, it waits a moment for as many again."""
