@@ -138,7 +138,7 @@ class App:
             people = {token.name for token in tokens_here if token.kind == "human"}
             if await here.read(lambda read: any(not names.holder_of(read, person) for person in people)):
                 await here.change(lambda change: names.take_for_people(change, people))
-        return await maintenance.complete_index(here, is_opening=True) and await maintenance.look_for_uploads(here)
+        return await maintenance.complete_index(here, is_opening=True)
 
     def _open_again(self, name: str) -> Engine:
         """Open the database of a workspace that was idle. A workspace that was deleted meanwhile is not created."""

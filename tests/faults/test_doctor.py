@@ -478,7 +478,7 @@ def test_messages_that_are_gone_are_told(engine: Engine, tmp_path: Path):
     run_in_workspace(engine, place, f"DELETE FROM passages WHERE id IN ({gone})")
     for code, said in (place.wrong(), verified(place)):
         assert code == 1
-        assert "1 threads have fewer or more messages than were posted" in said
+        assert "1 thread has fewer or more messages than were posted" in said
 
 
 # The tables of the index

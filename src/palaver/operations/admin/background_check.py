@@ -19,10 +19,16 @@ from weakref import WeakKeyDictionary
 
 from palaver.errors import Damaged, PalaverError
 from palaver.model.times import now
-from palaver.operations.admin.repair import missing_transcripts, missing_uploads, phrase_images, phrase_texts
+from palaver.operations.admin.repair import (
+    counted,
+    known_missing_uploads,
+    look_for_uploads,
+    miscounted_threads,
+    missing_transcripts,
+    phrase_missing,
+)
 from palaver.settings import Settings
 from palaver.store.admin import audit, data_losses
-from palaver.store.bus import threads
 from palaver.store.engines.database import Engine
 from palaver.store.library import documents
 from palaver.store.workspaces import Workspace
@@ -108,17 +114,14 @@ class BackgroundCheck:
         return is_complete
 
     async def _threads(self, here: Workspace) -> Found:
-        wrong = await here.read(threads.count_miscounted)
-        have = "1 thread has" if wrong == 1 else f"{wrong:,} threads have"
-        return {f"{have} fewer or more messages than were posted": RECOUNT} if wrong else {}
+        return dict.fromkeys(await miscounted_threads(here), RECOUNT)
 
     async def _uploads(self, here: Workspace) -> Found:
-        here.missing_uploads = gone = await missing_uploads(here)
-        return {f"{phrase_images(len(gone))} missing in the folder 'uploads'": BRING_BACK} if gone else {}
+        await look_for_uploads(here)
+        return dict.fromkeys(known_missing_uploads(here), BRING_BACK)
 
     async def _transcripts(self, here: Workspace) -> Found:
-        recorded, gone = await missing_transcripts(here) if here.settings.sessions_index else (0, 0)
-        return {f"{gone:,} of {recorded:,} transcripts are missing": BRING_BACK} if gone else {}
+        return dict.fromkeys(phrase_missing(*await missing_transcripts(here)), BRING_BACK)
 
     async def _tables(self, here: Workspace) -> Found:
         return await self._check_engine(here, here.engine)
@@ -142,7 +145,7 @@ class BackgroundCheck:
             if checked.without_checksum:
                 await here.change(partial(documents.add_checksums, checksums=checked.without_checksum))
             await asyncio.sleep(REST_SECONDS)
-        return {f"{phrase_texts(damaged)} not as written": TAKE_COPIES} if damaged else {}
+        return {f"{counted(damaged, 'text', 'is')} not as written": TAKE_COPIES} if damaged else {}
 
     async def _index(self, here: Workspace) -> Found:
         if not here.is_index_filled:

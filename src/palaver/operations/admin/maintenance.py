@@ -12,7 +12,7 @@ from functools import partial
 
 from palaver.model.events import agent_offline
 from palaver.model.times import now
-from palaver.operations.admin.repair import missing_uploads
+from palaver.operations.admin.repair import counted, fill_index, look_for_uploads
 from palaver.operations.sessions.carry_over import carry_over
 from palaver.operations.sessions.session_index import catch_up_all
 from palaver.settings import Settings
@@ -29,7 +29,6 @@ EMBED_PAUSE_SECONDS = 0.05
 """The pause between batches of vectors. It keeps the server quick while it looks for passages without vectors."""
 INDEX_CHECK_PAUSE = 100
 """The search index is checked again after this many times the time that the last check took, at least 30 s."""
-BACKFILL_BATCH = 500
 
 MENDED = "They were added again. Look at what else writes to the database, and at the disk"
 
@@ -81,7 +80,7 @@ async def check_index_if_due(here: Workspace) -> None:
     began = time.monotonic()
     if began < here.index_check_due:
         await _try(here, "indexing the transcripts", catch_up_all)
-    elif await complete_index(here) and await look_for_uploads(here):
+    elif await complete_index(here):
         ended = time.monotonic()
         here.index_check_due = ended + (ended - began) * INDEX_CHECK_PAUSE
 
@@ -139,8 +138,8 @@ async def forget_old_state(here: Workspace) -> None:
 
 
 async def complete_index(here: Workspace, *, is_opening: bool = False) -> bool:
-    """Index everything that was stored while no server indexed it. After a failure, which it logs, the server keeps
-    running with an incomplete index.
+    """Index everything that was stored while no server indexed it, and look for missing images. After a failure, which
+    it logs, the server keeps running with an incomplete index.
 
     Reading every passage takes seconds for a million. Opening a workspace therefore only looks at a few.
     """
@@ -157,12 +156,9 @@ async def _complete_index(here: Workspace, is_opening: bool) -> None:
 
     is_complete, has_marks = await here.read(look)
     if not is_complete:
-        added = 0
-        while more := await here.change(lambda change: documents.backfill(change, BACKFILL_BATCH)):
-            added += more
+        added = await fill_index(here)
         if added and here.is_index_filled:  # it was complete before: somebody else removed rows
-            said = "1 passage was" if added == 1 else f"{added:,} passages were"
-            here.check_state.report("search index", {f"{said} missing in the search index": MENDED})
+            here.check_state.report("search index", {f"{counted(added, 'passage', 'is')} not in it": MENDED})
     if not is_opening and not here.is_importing():
         await here.change(lambda change: change.connection.dialect.tidy(change.connection))
     if not has_marks:
@@ -171,12 +167,4 @@ async def _complete_index(here: Workspace, is_opening: bool) -> None:
     await catch_up_all(here)
     if is_opening:
         await carry_over(here)
-
-
-async def look_for_uploads(here: Workspace) -> bool:
-    """Look for images that messages show and whose files are missing. Returns False after a failure."""
-
-    async def look(here: Workspace) -> None:
-        here.missing_uploads = await missing_uploads(here)
-
-    return await _try(here, "looking for the images", look)
+    await look_for_uploads(here)

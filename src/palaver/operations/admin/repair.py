@@ -130,10 +130,8 @@ async def problems_of_data(workspace: Workspace) -> list[str]:
         return found
     if damaged := await workspace.read(documents.damaged_texts):
         names = await workspace.read(lambda read: [documents.name_of_text(read, one) for one in damaged[:NAMED]])
-        return [f"{phrase_texts(len(damaged))} not as written: changed or damaged on the disk ({some_of(names)})"]
-    threads = await workspace.read(lambda read: bus_threads.count_miscounted(read))
-    if threads:
-        found.append(f"{threads:,} threads have fewer or more messages than were posted to them")
+        return [f"{counted(len(damaged), 'text', 'is')} not as written: changed or damaged on the disk ({some_of(names)})"]
+    found += await miscounted_threads(workspace)
     if not await workspace.read(documents.is_complete):
         found.append("the search index does not have every passage")
     elif not await _holds_the_texts(workspace):
@@ -148,23 +146,36 @@ async def _holds_the_texts(workspace: Workspace) -> bool:
         raise Unavailable("Rows of the database are damaged: their data is not JSON.") from None
 
 
+async def miscounted_threads(workspace: Workspace) -> list[str]:
+    wrong = await workspace.read(bus_threads.count_miscounted)
+    return [f"{counted(wrong, 'thread', 'has')} fewer or more messages than were posted"] if wrong else []
+
+
 async def problems_of_uploads(workspace: Workspace) -> list[str]:
     """Images that messages show but whose files are missing. Only a backup can restore them."""
-    gone = await missing_uploads(workspace)
-    return [f"{phrase_images(len(gone))} missing in the folder 'uploads' (first {gone[0]})"] if gone else []
+    await look_for_uploads(workspace)
+    gone = workspace.missing_uploads
+    return [f"{says} (first {gone[0]})" for says in known_missing_uploads(workspace)]
 
 
-async def missing_uploads(workspace: Workspace) -> list[str]:
+async def look_for_uploads(workspace: Workspace) -> None:
     shown = await workspace.read(trash.images_in_use)
     folder = workspace.settings.data / "uploads" / workspace.name
-    return await asyncio.to_thread(lambda: sorted(name for name in shown if not (folder / name).exists()))
+    gone = await asyncio.to_thread(lambda: sorted(name for name in shown if not (folder / name).exists()))
+    workspace.missing_uploads = gone
+
+
+def known_missing_uploads(workspace: Workspace) -> list[str]:
+    """The same without a name, as everyone may read it, and as they were found last."""
+    gone = workspace.missing_uploads
+    return [f"{counted(len(gone), 'image', 'is')} missing in the folder 'uploads'"] if gone else []
 
 
 async def _problems_of_transcripts(workspace: Workspace) -> list[str]:
     found = []
     for path in workspace.transcripts.files():
         if count := await asyncio.to_thread(workspace.transcripts.damaged, path):
-            found.append(f"{_lines(count)} of the transcript {_name(path)} cannot be read")
+            found.append(f"{counted(count, 'line')} of the transcript {_name(path)} cannot be read")
     if workspace.settings.sessions_index:
         different = [difference for difference in await session_index.verify(workspace) if not difference.is_fine]
         if alone := await session_index.only_in_index(workspace) if different else []:
@@ -174,16 +185,11 @@ async def _problems_of_transcripts(workspace: Workspace) -> list[str]:
     return found
 
 
-def phrase_texts(count: int) -> str:
-    return "1 text is" if count == 1 else f"{count:,} texts are"
-
-
-def phrase_images(count: int) -> str:
-    return "1 image is" if count == 1 else f"{count:,} images are"
-
-
-def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count:,} lines"
+def counted(count: int, thing: str, verb: str = "") -> str:
+    """'1 text', '1,000 texts'; with the verb 'is': '1 text is', '1,000 texts are'."""
+    is_one = count == 1
+    verb = {"": "", "is": " is" if is_one else " are", "has": " has" if is_one else " have"}[verb]
+    return f"{count:,} {thing}{'' if is_one else 's'}{verb}"
 
 
 def _name(path: Path) -> str:
@@ -207,23 +213,19 @@ async def health_problems(workspace: Workspace) -> list[HealthProblem]:
     if gone := await workspace.read(lambda read: missing(read, "workspace")):
         found.append(HealthProblem(f"tables or indexes are missing in the database: {', '.join(gone)}", stops=True))
         return found
-    if workspace.settings.sessions_index:
-        recorded, gone_files = await missing_transcripts(workspace)
-        if gone_files:
-            said = f"{gone_files:,} of {recorded:,} transcripts are missing"
-            found.append(HealthProblem(said, stops=gone_files == recorded))
-    if workspace.missing_uploads:
-        found.append(
-            HealthProblem(
-                f"{phrase_images(len(workspace.missing_uploads))} missing in the folder 'uploads'", stops=False
-            )
-        )
+    recorded, gone_files = await missing_transcripts(workspace)
+    found += [HealthProblem(says, stops=gone_files == recorded) for says in phrase_missing(recorded, gone_files)]
+    found += [HealthProblem(says, stops=False) for says in known_missing_uploads(workspace)]
     return found
+
+
+def phrase_missing(recorded: int, gone: int) -> list[str]:
+    return [f"{gone:,} of {recorded:,} transcripts are missing"] if gone else []
 
 
 async def missing_transcripts(workspace: Workspace) -> tuple[int, int]:
     """The number of indexed transcripts, and how many of them are missing without having been deleted."""
-    known = await workspace.read(sessions.marks)
+    known = await workspace.read(sessions.marks) if workspace.settings.sessions_index else {}
     if not known:
         return 0, 0
     slugs = {agent.id: agent.slug for agent in await workspace.read(agents.everyone)}
@@ -318,7 +320,7 @@ def _describe(result: RecoveryResult) -> str:
         )
     said = f"saved {rows:,} rows into a fresh file; the damaged one is kept as {result.aside}"
     if result.changed_texts:
-        said += f". {phrase_texts(result.changed_texts)} damaged, see below"
+        said += f". {counted(result.changed_texts, 'text', 'is')} damaged, see below"
     elif not result.lost:
         return f"{said}. No row is lost" + (", and every text is as it was" if not is_unsure else "")
     if not result.lost:
@@ -364,12 +366,12 @@ async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIt
         if count:
             damaged.append(path)
             aside = f"{path.parent.name}/{path.stem}.damaged"
-            said = f"{_lines(count)} of {_name(path)} could not be read; kept in {aside}"
+            said = f"{counted(count, 'line')} of {_name(path)} could not be read; kept in {aside}"
             yield Repaired(what, said, is_whole=False)
     damaged_texts = await workspace.read(documents.damaged_texts)
     if damaged_texts:
         lost = await workspace.change(lambda change: _restore_texts(change, workspace, damaged_texts))
-        said = f"{phrase_texts(len(damaged_texts))} damaged on the disk; a good copy was found of "
+        said = f"{counted(len(damaged_texts), 'text', 'is')} damaged on the disk; a good copy was found of "
         if lost:
             said += f"{len(damaged_texts) - len(lost):,}. The others stay as they can be read ({some_of(lost)}); "
             said += "a backup may have them"
@@ -389,8 +391,8 @@ async def _repair_inside(workspace: Workspace, discard_missing: bool) -> AsyncIt
             path = workspace.transcripts.of(one.owner, one.session_id).path
             if path in damaged:  # the index still has turns whose lines were damaged
                 await asyncio.to_thread(workspace.transcripts.append, one.owner, one.session_id, one.turns)
-                turns_said = "1 turn" if len(one.turns) == 1 else f"{len(one.turns):,} turns"
-                yield Repaired(what, f"wrote {turns_said} to {_name(path)} again, as the index had them")
+                turns = counted(len(one.turns), "turn")
+                yield Repaired(what, f"wrote {turns} to {_name(path)} again, as the index had them")
         before = await session_index.verify(workspace)
         if not all(difference.is_fine for difference in before):
             rebuilt = await session_index.reindex(workspace, discard_missing=discard_missing)
