@@ -130,7 +130,8 @@ async def problems_of_data(workspace: Workspace) -> list[str]:
         return found
     if damaged := await workspace.read(documents.damaged_texts):
         names = await workspace.read(lambda read: [documents.name_of_text(read, one) for one in damaged[:NAMED]])
-        return [f"{counted(len(damaged), 'text', 'is')} not as written: changed or damaged on the disk ({some_of(names)})"]
+        texts_are = counted(len(damaged), "text", "is")
+        return [f"{texts_are} not as written: changed or damaged on the disk ({some_of(names)})"]
     found += await miscounted_threads(workspace)
     if not await workspace.read(documents.is_complete):
         found.append("the search index does not have every passage")
