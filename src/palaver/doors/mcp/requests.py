@@ -19,17 +19,8 @@ from starlette.websockets import WebSocket
 from palaver import __version__
 from palaver.app import App
 from palaver.doors.authentication import Requester, StdioClient
-from palaver.doors.mcp import channel, elicitation, tools
-from palaver.doors.mcp.connection import (
-    ROOT,
-    Context,
-    config_of,
-    learn_project,
-    query_of,
-    remember_config,
-    search_session_of,
-    session_of,
-)
+from palaver.doors.mcp import channel, connection, elicitation, tools
+from palaver.doors.mcp.connection import Context
 from palaver.errors import Invalid, NotFound, PalaverError
 from palaver.model.messages import TRACEPARENT
 from palaver.model.people import Answers, Caller, Client, program_of, title_of
@@ -85,7 +76,7 @@ class McpRequests:
             on_subscriptions_listen=self._listen,
         )
         self.server.middleware.clear()  # no tracing span for every call
-        self.server.middleware.append(remember_config)
+        self.server.middleware.append(connection.remember_config)
         self.pushing: asyncio.Task[None] | None = None
         if client and client.is_channel:
             self.server.middleware.append(self._begin_channel)
@@ -102,7 +93,7 @@ class McpRequests:
             requester = request.scope["palaver.requester"]
             told = request.headers.get(FOLDER_HEADER, "").encode("latin-1").decode("utf-8", "replace")[:1000]
             named = request.query_params.get("project", "") or (told if told.startswith("/") else "")
-            folder = named or ctx.session._connection.state.get(ROOT, "")
+            folder = named or ctx.session._connection.state.get(connection.ROOT, "")
             is_here = self._settings.is_loopback
             project = await asyncio.to_thread(project_of, folder, is_here=is_here) if folder else ""
             slug = request.query_params.get("agent") or request.headers.get(AGENT_HEADER) or ""
@@ -117,14 +108,14 @@ class McpRequests:
         trace = str((ctx.meta or {}).get("traceparent"))
         about: dict[str, Any] = {
             "trace": trace if TRACEPARENT.fullmatch(trace) else None,
-            "search_session": search_session_of(ctx, requester.token_id),
-            "config": config_of(ctx),
+            "search_session": connection.search_session_of(ctx, requester.token_id),
+            "config": connection.config_of(ctx),
             "client": client,
-            "answers": form_of(query_of(ctx), self._settings),
+            "answers": form_of(connection.query_of(ctx), self._settings),
         }
         if requester.caller.is_authenticated:
             return Requester(requester.workspace, replace(requester.caller, **about), requester.token_id)
-        session = session_of(ctx, requester)
+        session = connection.session_of(ctx, requester)
         session.slug = slug or None
         return Requester(requester.workspace, Caller(kind="agent", name="agent", session=session, **about))
 
@@ -138,7 +129,7 @@ class McpRequests:
     # Requests
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        settings, asked = self._settings, query_of(ctx)
+        settings, asked = self._settings, connection.query_of(ctx)
         client = ctx.session.client_params
         profile = asked.get("profile", settings.profile)
         is_research = profile == toolsets.RESEARCH or (client and client.client_info.name.startswith(RESEARCH_CLIENT))
@@ -156,7 +147,7 @@ class McpRequests:
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> elicitation.Asked:
         if tools.needs_project(params.name):
-            await learn_project(ctx)
+            await connection.learn_project(ctx)
         requester = await self._requester_of(ctx)
         calling: asyncio.Task[elicitation.Asked]
         if elicitation.can_ask(ctx, requester, params):

@@ -23,15 +23,7 @@ import orjson
 from palaver.importers import Unreadable
 from palaver.importers.chats.branches import newest_leaf, path_to
 from palaver.importers.chats.chatgpt import text_of_content, text_of_parts, without_marks
-from palaver.importers.files.sqlite_file import (
-    IN_A_ZIP,
-    columns_of,
-    describe_error,
-    find_damage,
-    has_columns,
-    open_read_only,
-    text_of_blob,
-)
+from palaver.importers.files import sqlite_file
 from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, collect_messages, parse_any_time
 from palaver.model.library import Conversation
 
@@ -49,14 +41,14 @@ NEEDED = {"conversations": {"id"}, "messages": {"conversation_id", "content"}}
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    return has_columns(item, head, RECOGNISED)
+    return sqlite_file.has_columns(item, head, RECOGNISED)
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if item.path is None:
-        raise Unreadable(IN_A_ZIP)
+        raise Unreadable(sqlite_file.IN_A_ZIP)
     yield from read_database(item.path, item.name)
-    if found := find_damage(item.path):
+    if found := sqlite_file.find_damage(item.path):
         yield Skipped(item.name, f"{found}; conversations may be missing")
 
 
@@ -66,16 +58,16 @@ def read_database(path: Path, shown: str = "") -> Iterator[Conversation | Skippe
     Tables may lack columns, and may be views; only `messages.content` is needed. Raises Unreadable without it.
     """
     shown = shown or path.name
-    with open_read_only(path) as database:
+    with sqlite_file.open_read_only(path) as database:
         _copy_odd_tables(database, path.stat().st_size)
         tables = _Tables(database)
         for key, *values in tables.conversations():
             try:
                 gathered = collect_messages(tables.messages(key, values[0]))
             except apsw.Error as problem:
-                yield Skipped(shown, describe_error(problem))
+                yield Skipped(shown, sqlite_file.describe_error(problem))
                 continue
-            id, title, created, updated = (text_of_blob(value, tables.encoding) for value in values)
+            id, title, created, updated = (sqlite_file.text_of_blob(value, tables.encoding) for value in values)
             if id is not None:
                 at = parse_any_time(created), parse_any_time(updated)
                 yield from RawConversation(id, gathered, title, *at).build(shown, name)
@@ -89,7 +81,7 @@ def _copy_odd_tables(database: apsw.Connection, size: int) -> None:
     database.execute(f"PRAGMA temp.max_page_count = {2 * size // 4096 + 1000}")  # a view can be endless
     for table, names in COLUMNS.items():
         is_rowless = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?"
-        if NEEDED[table] <= columns_of(database, table) and not database.execute(is_rowless, (table,)).get:
+        if NEEDED[table] <= sqlite_file.columns_of(database, table) and not database.execute(is_rowless, (table,)).get:
             continue
         there = {str(row[0]).lower() for row in database.execute("SELECT name FROM pragma_table_info(?)", (table,))}
         if table == "messages" and "content" not in there:
@@ -170,7 +162,7 @@ class _Tables:
         selected = ", ".join(self._blob(name, self._messages) for name in names)
         query = f"SELECT {selected} FROM messages WHERE {where} ORDER BY {order}"
         rows = (
-            [text_of_blob(value, self.encoding) for value in row]
+            [sqlite_file.text_of_blob(value, self.encoding) for value in row]
             for row in self._database.execute(query, (given,) if given else ())
         )
         drafts = (

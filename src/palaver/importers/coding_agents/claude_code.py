@@ -24,22 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from palaver.importers import (
-    Part,
-    ReadProgress,
-    Said,
-    Unreadable,
-    block_texts,
-    clean,
-    facts_of_call,
-    masked_text,
-    objects_of,
-    parse_object,
-    parse_time,
-    tool_call,
-    tool_result,
-    valid_id,
-)
+from palaver import importers
+from palaver.importers import Part, ReadProgress, Said, Unreadable
 from palaver.importers.chats.branches import path_to
 from palaver.importers.coding_agents.own_calls import asks_for_own_tools, is_own_tool
 
@@ -78,25 +64,25 @@ def recognises(path: Path, head: bytes) -> bool:
 
 
 def begin(path: Path) -> ReadProgress:
-    stem = clean(path.stem)
+    stem = importers.clean(path.stem)
     is_own_name = _UUID.fullmatch(stem) or _SUBAGENT.fullmatch(stem)
-    if is_own_name and path.parent.name == "subagents" and (session := valid_id(path.parent.parent.name)):
+    if is_own_name and path.parent.name == "subagents" and (session := importers.valid_id(path.parent.parent.name)):
         stem = f"{session}.{stem}"  # subagents may be numbered from one in every session
     return ReadProgress(name=stem, session_id=stem if is_own_name and len(stem) <= 200 else "")
 
 
 def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
     reading.lines += 1
-    line = parse_object(raw)
+    line = importers.parse_object(raw)
     kind = line.get("type")
     if not isinstance(kind, str):
         raise Unreadable("without a type")
     _learn(line, kind, reading)
-    uuid = valid_id(line.get("uuid"))
+    uuid = importers.valid_id(line.get("uuid"))
     is_side = line.get("isSidechain") is True
     if uuid and not is_side:  # a line that does not follow the line before: turns may have been rewound
-        parent, message = valid_id(line.get("parentUuid")), line.get("message")
-        answer = valid_id(message.get("id")) if isinstance(message, dict) else None
+        parent, message = importers.valid_id(line.get("parentUuid")), line.get("message")
+        answer = importers.valid_id(message.get("id")) if isinstance(message, dict) else None
         if parent and reading.trunk and parent != reading.trunk and (answer is None or answer != reading.answer):
             reading.is_forked = reading.is_forked or bool(_kind(line)[0])
         reading.trunk, reading.answer = uuid, answer or reading.answer
@@ -109,7 +95,7 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
         return []
     said = _from_user(message, reading, is_side) if kind == "user" else _from_assistant(message, reading)
     id = uuid or f"{reading.name[:180]}:{reading.lines}"
-    ts = parse_time(line.get("timestamp")) or parse_time(reading.at)
+    ts = importers.parse_time(line.get("timestamp")) or importers.parse_time(reading.at)
     is_own_file = not is_side or _SUBAGENT.search(reading.name)
     if said and reading.title is None and kind == "user" and said[0][0] != "tool" and is_own_file:
         reading.title = " ".join(said[0][1].split())[:100]
@@ -119,21 +105,21 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
 def _learn(line: dict[str, Any], kind: str, reading: ReadProgress) -> None:
     """Take the facts about the session from a line: id, time, folder and title."""
     if not reading.session_id:
-        reading.session_id = valid_id(line.get("sessionId")) or ""
-    if parse_time(line.get("timestamp")):
+        reading.session_id = importers.valid_id(line.get("sessionId")) or ""
+    if importers.parse_time(line.get("timestamp")):
         reading.at = line["timestamp"]
     reading.learn_cwd(line.get("cwd"))
     if kind == "summary":
-        leaf, given = valid_id(line.get("leafUuid")), masked_text(line.get("summary"))
+        leaf, given = importers.valid_id(line.get("leafUuid")), importers.masked_text(line.get("summary"))
         if leaf and given and len(reading.summaries) < MOST_SUMMARIES:
             reading.summaries[leaf] = given
-    if uuid := valid_id(line.get("uuid")):
+    if uuid := importers.valid_id(line.get("uuid")):
         reading.leaf = uuid
     if reading.leaf:
         _call(reading, reading.summaries.pop(reading.leaf, None), 1)
     if kind in _TITLES:
         rank, key = _TITLES[kind]
-        _call(reading, masked_text(line.get(key)), rank)
+        _call(reading, importers.masked_text(line.get(key)), rank)
 
 
 def _call(reading: ReadProgress, title: str | None, rank: int) -> None:
@@ -160,19 +146,21 @@ def _from_user(message: dict[str, Any], reading: ReadProgress, is_side: bool) ->
 
     In a side chain the user is the model that gave the task to a subagent.
     """
-    blocks = objects_of(_blocks(message))
-    texts = block_texts([block for block in blocks if block.get("type") == "text"])
+    blocks = importers.objects_of(_blocks(message))
+    texts = importers.block_texts([block for block in blocks if block.get("type") == "text"])
     typed = [_without_reminders(text) for text in texts]
     said: list[Part] = []
-    if prompt := masked_text("\n".join(text for text in typed if text and not text.lstrip().startswith(_NOISE))):
+    if prompt := importers.masked_text(
+        "\n".join(text for text in typed if text and not text.lstrip().startswith(_NOISE))
+    ):
         said.append(("assistant" if is_side else "user", prompt, None))
     for block in blocks:
         if block.get("type") == "tool_result":
             call, is_error = block.get("tool_use_id"), block.get("is_error") is True
-            text = tool_result(block.get("content"), reading.tool_output, is_error=is_error)
+            text = importers.tool_result(block.get("content"), reading.tool_output, is_error=is_error)
             is_own = reading.is_own_result(call)
             if text is not None:
-                said.append(("tool", "" if is_own else text, facts_of_call(call, is_error=is_error)))
+                said.append(("tool", "" if is_own else text, importers.facts_of_call(call, is_error=is_error)))
     return said
 
 
@@ -191,7 +179,7 @@ def _from_assistant(message: dict[str, Any], reading: ReadProgress) -> list[Part
     said: list[Part] = []
     for block in _blocks(message):
         match block:
-            case {"type": "text", "text": text} if given := masked_text(text):
+            case {"type": "text", "text": text} if given := importers.masked_text(text):
                 said.append(("assistant", given, None))
             case {"type": "tool_use", "name": name} if is_own_tool(name) or asks_for_own_tools(
                 name, block.get("input")
@@ -199,8 +187,8 @@ def _from_assistant(message: dict[str, Any], reading: ReadProgress) -> list[Part
                 reading.call_own(block.get("id"))
                 said.append(("tool", "", None))
             case {"type": "tool_use", "name": name}:
-                text = tool_call(name, block.get("input"), reading.tool_output)
-                said.append(("tool", text, facts_of_call(block.get("id"))))
+                text = importers.tool_call(name, block.get("input"), reading.tool_output)
+                said.append(("tool", text, importers.facts_of_call(block.get("id"))))
     return said
 
 
@@ -223,13 +211,13 @@ def superseded(raws: Iterable[bytes]) -> set[int]:
     last: str | None = None
     for number, raw in enumerate(raws, 1):
         try:
-            line = parse_object(raw)
+            line = importers.parse_object(raw)
         except Unreadable:
             continue
-        uuid = valid_id(line.get("uuid"))
+        uuid = importers.valid_id(line.get("uuid"))
         if uuid is None or uuid in nodes or line.get("isSidechain") is True:
             continue
-        parent = valid_id(line.get("parentUuid")) or valid_id(line.get("logicalParentUuid"))
+        parent = importers.valid_id(line.get("parentUuid")) or importers.valid_id(line.get("logicalParentUuid"))
         nodes[uuid] = _Node(number, parent, *_kind(line))
         last = uuid
     path = path_to(last, {uuid: node.parent for uuid, node in nodes.items()}) if last else []

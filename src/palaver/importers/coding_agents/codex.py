@@ -24,21 +24,8 @@ from typing import Any
 
 import orjson
 
-from palaver.importers import (
-    Part,
-    ReadProgress,
-    Said,
-    Unreadable,
-    block_texts,
-    clean,
-    facts_of_call,
-    masked_text,
-    parse_object,
-    parse_time,
-    tool_call,
-    tool_result,
-    valid_id,
-)
+from palaver import importers
+from palaver.importers import Part, ReadProgress, Said, Unreadable
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.streams import open_beside
 
@@ -82,12 +69,12 @@ def begin(path: Path) -> ReadProgress:
 
 def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
     reading.lines += 1
-    line = parse_object(raw)
+    line = importers.parse_object(raw)
     kind, payload = line.get("type"), line.get("payload")
     if "payload" in line or (isinstance(kind, str) and kind in _ENVELOPES):
         if not isinstance(kind, str) or not isinstance(payload, dict):
             raise Unreadable("of a wrong shape")
-        if parse_time(line.get("timestamp")):
+        if importers.parse_time(line.get("timestamp")):
             reading.at = line["timestamp"]
         if kind == "session_meta":
             _learn(payload, reading)
@@ -107,24 +94,24 @@ def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
         reading.title = " ".join(text.split())[:100]
     mark = hashlib.blake2b(raw.strip(), digest_size=4).hexdigest()
     id = f"{reading.name or reading.session_id}:{reading.lines}:{mark}"
-    return [Said(id, role, text, parse_time(reading.at), tool)]
+    return [Said(id, role, text, importers.parse_time(reading.at), tool)]
 
 
 def _learn(about: dict[str, Any], reading: ReadProgress) -> None:
     """Take the folder, the time and the id of the session. The first line counts: a fork repeats its origin's."""
     reading.learn_cwd(about.get("cwd"))
-    if parse_time(about.get("timestamp")) and reading.at is None:
+    if importers.parse_time(about.get("timestamp")) and reading.at is None:
         reading.at = about["timestamp"]
     if reading.lines == 1:
-        reading.parent = valid_id(about.get("parent_thread_id"))
+        reading.parent = importers.valid_id(about.get("parent_thread_id"))
     if not reading.session_id:
-        reading.session_id = valid_id(about.get("id")) or valid_id(about.get("session_id")) or ""
+        reading.session_id = importers.valid_id(about.get("id")) or importers.valid_id(about.get("session_id")) or ""
 
 
 def _item(item: dict[str, Any], reading: ReadProgress) -> Part | None:
     """The message, call or result of an item. Calls of palaver's own tools and their results are left out."""
     kept, id = reading.tool_output, item.get("call_id")
-    call = facts_of_call(id)
+    call = importers.facts_of_call(id)
     match item.get("type"):
         case "message":
             role, content = item.get("role"), item.get("content")
@@ -132,10 +119,10 @@ def _item(item: dict[str, Any], reading: ReadProgress) -> Part | None:
                 return None
             if not isinstance(content, list | str):
                 raise Unreadable("without content")
-            texts = [content] if isinstance(content, str) else block_texts(content)
+            texts = [content] if isinstance(content, str) else importers.block_texts(content)
             if role == "user":
                 texts = [text for text in texts if not text.lstrip().startswith(_INJECTED)]
-            said = masked_text("\n".join(text for text in texts if text.strip()))
+            said = importers.masked_text("\n".join(text for text in texts if text.strip()))
             return (role, said, None) if said else None
         case "function_call" | "custom_tool_call" | "mcp_tool_call" | "mcp_call" if _calls_own_tool(item):
             reading.call_own(id)
@@ -147,14 +134,14 @@ def _item(item: dict[str, Any], reading: ReadProgress) -> Part | None:
                 try:
                     arguments = orjson.loads(arguments)
                 except orjson.JSONDecodeError:
-                    arguments = clean(arguments)
-            return "tool", tool_call(item.get("name"), arguments, kept), call
+                    arguments = importers.clean(arguments)
+            return "tool", importers.tool_call(item.get("name"), arguments, kept), call
         case "custom_tool_call":
-            return "tool", tool_call(item.get("name"), item.get("input"), kept), call
+            return "tool", importers.tool_call(item.get("name"), item.get("input"), kept), call
         case "local_shell_call":
-            return "tool", tool_call("local_shell", item.get("action"), kept), call
+            return "tool", importers.tool_call("local_shell", item.get("action"), kept), call
         case "web_search_call":
-            return "tool", tool_call("web_search", item.get("action"), kept), call
+            return "tool", importers.tool_call("web_search", item.get("action"), kept), call
         case "function_call_output" | "custom_tool_call_output" | "local_shell_call_output":
             output = item.get("output")
             is_error = _has_failed(output)
@@ -163,8 +150,8 @@ def _item(item: dict[str, Any], reading: ReadProgress) -> Part | None:
                     output = orjson.loads(output)
             if isinstance(output, dict):
                 output = output.get("output", output.get("content"))
-            text = tool_result(output, kept, is_error=is_error)
-            return ("tool", text, facts_of_call(id, is_error=is_error)) if text else None
+            text = importers.tool_result(output, kept, is_error=is_error)
+            return ("tool", text, importers.facts_of_call(id, is_error=is_error)) if text else None
     return None
 
 
@@ -180,7 +167,7 @@ def _has_failed(value: Any) -> bool:
         case str():
             return bool(_FAILED.search(value, 0, 500))
         case list():
-            return any(_FAILED.search(text, 0, 500) for text in block_texts(value[:1]))
+            return any(_FAILED.search(text, 0, 500) for text in importers.block_texts(value[:1]))
         case {"success": False}:
             return True
         case {"metadata": {"exit_code": int(code)}}:
@@ -201,7 +188,7 @@ def superseded(raws: Iterable[bytes]) -> set[int]:
         if b"thread_rolled_back" not in raw and b'"user"' not in raw:
             continue
         try:
-            line = parse_object(raw)
+            line = importers.parse_object(raw)
             said = _item(line["payload"], ReadProgress("")) if line.get("type") == "response_item" else None
         except (Unreadable, KeyError, AttributeError, TypeError):
             continue
@@ -237,10 +224,10 @@ def _names(index: Path, mtime: int, size: int) -> dict[str, str]:
         lines = file.read(LONGEST_INDEX).splitlines()
     for raw in lines:
         try:
-            line = parse_object(raw)
+            line = importers.parse_object(raw)
         except Unreadable:
             continue
-        id, name = line.get("id"), masked_text(line.get("thread_name"))
+        id, name = line.get("id"), importers.masked_text(line.get("thread_name"))
         if isinstance(id, str) and name:
             found[id] = name
     return found

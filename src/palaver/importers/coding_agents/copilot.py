@@ -16,21 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from palaver.importers import (
-    Part,
-    ReadProgress,
-    Said,
-    Unreadable,
-    clean,
-    facts_of_call,
-    masked_text,
-    objects_of,
-    parse_object,
-    parse_time,
-    tool_call,
-    tool_result,
-    valid_id,
-)
+from palaver import importers
+from palaver.importers import Part, ReadProgress, Said, Unreadable
 from palaver.importers.coding_agents.own_calls import is_own_tool
 
 _START = re.compile(rb'\{\s*"type"\s*:\s*"session\.start"')
@@ -47,39 +34,39 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def begin(path: Path) -> ReadProgress:
     """The session is in the first line. Until then it is named after the folder."""
-    return ReadProgress(name=clean(path.parent.name if path.stem == "events" else path.stem))
+    return ReadProgress(name=importers.clean(path.parent.name if path.stem == "events" else path.stem))
 
 
 def read_line(raw: bytes, reading: ReadProgress) -> list[Said]:
     reading.lines += 1
-    line = parse_object(raw)
+    line = importers.parse_object(raw)
     kind, data = line.get("type"), line.get("data")
     if not isinstance(kind, str) or not isinstance(data, dict):
         raise Unreadable("without a type")
-    if parse_time(line.get("timestamp")):
+    if importers.parse_time(line.get("timestamp")):
         reading.at = line["timestamp"]
     said: list[Part] = []
     match kind:
         case "session.start" | "session.resume":
-            reading.session_id = reading.session_id or valid_id(data.get("sessionId")) or ""
+            reading.session_id = reading.session_id or importers.valid_id(data.get("sessionId")) or ""
             context = data.get("context")
             if isinstance(context, dict):
                 reading.learn_cwd(context.get("cwd"))
         case "user.message":
-            if text := masked_text(data.get("content")):
+            if text := importers.masked_text(data.get("content")):
                 reading.title = reading.title or " ".join(text.split())[:100]
                 said.append(("user", text, None))
         case "assistant.message":
-            if text := masked_text(data.get("content")):
+            if text := importers.masked_text(data.get("content")):
                 said.append(("assistant", text, None))
-            for call in objects_of(data.get("toolRequests")):
-                said.append(("tool", _call(call, reading), facts_of_call(call.get("toolCallId"))))
+            for call in importers.objects_of(data.get("toolRequests")):
+                said.append(("tool", _call(call, reading), importers.facts_of_call(call.get("toolCallId"))))
         case "tool.execution_complete":
             if text := _result(data, reading):
                 is_error = data.get("success") is False
-                said.append(("tool", text, facts_of_call(data.get("toolCallId"), is_error=is_error)))
-    id = valid_id(line.get("id")) or f"{reading.name[:180]}:{reading.lines}"
-    ts = parse_time(reading.at)
+                said.append(("tool", text, importers.facts_of_call(data.get("toolCallId"), is_error=is_error)))
+    id = importers.valid_id(line.get("id")) or f"{reading.name[:180]}:{reading.lines}"
+    ts = importers.parse_time(reading.at)
     return [Said(f"{id}.{n}" if n else id, role, text, ts, tool) for n, (role, text, tool) in enumerate(said) if text]
 
 
@@ -88,7 +75,7 @@ def _call(call: dict[str, Any], reading: ReadProgress) -> str:
     if is_own_tool(call.get("name"), call.get("mcpServerName")):
         reading.call_own(call.get("toolCallId"))
         return ""
-    return tool_call(call.get("name"), call.get("arguments"), reading.tool_output)
+    return importers.tool_call(call.get("name"), call.get("arguments"), reading.tool_output)
 
 
 def _result(data: dict[str, Any], reading: ReadProgress) -> str | None:
@@ -97,9 +84,9 @@ def _result(data: dict[str, Any], reading: ReadProgress) -> str | None:
     is_error = data.get("success") is False
     match data:
         case {"result": {"content": text}}:
-            return tool_result(text, reading.tool_output, is_error=is_error)
+            return importers.tool_result(text, reading.tool_output, is_error=is_error)
         case {"error": {"message": text}}:
-            return tool_result(text, reading.tool_output, is_error=True)
+            return importers.tool_result(text, reading.tool_output, is_error=True)
     return None
 
 

@@ -21,16 +21,8 @@ from urllib.parse import unquote, urlsplit
 
 import apsw
 
-from palaver.importers import (
-    Unreadable,
-    clean,
-    facts_of_call,
-    object_in,
-    objects_of,
-    parse_object,
-    storable_text,
-    tool_result,
-)
+from palaver import importers
+from palaver.importers import Unreadable
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.sqlite_file import columns_of, describe_error, has_columns, open_item, text_of_blob
 from palaver.importers.files.streams import open_beside
@@ -76,8 +68,8 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
 
 
 def _value(database: apsw.Connection, key: str, table: str = "cursorDiskKV") -> dict[str, Any] | None:
-    raw = database.execute(f"SELECT CAST(value AS BLOB) FROM {table} WHERE key = ?", (clean(key),)).get
-    return parse_object(raw) if isinstance(raw, bytes) and raw else None
+    raw = database.execute(f"SELECT CAST(value AS BLOB) FROM {table} WHERE key = ?", (importers.clean(key),)).get
+    return importers.parse_object(raw) if isinstance(raw, bytes) and raw else None
 
 
 def _read(item: Item, database: apsw.Connection, row: int) -> Iterator[Conversation | Skipped]:
@@ -85,7 +77,7 @@ def _read(item: Item, database: apsw.Connection, row: int) -> Iterator[Conversat
     try:
         for found in database.execute(whole, (row,)).fetchall():
             key, value = map(text_of_blob, found)
-            composer = parse_object((value or "").encode())
+            composer = importers.parse_object((value or "").encode())
             id = (key or "").removeprefix("composerData:")
             yield from _chat(item, id, composer, _bubbles(database, id, composer))
     except Unreadable as problem:
@@ -112,7 +104,7 @@ def _chat(
         return  # only an open tab
     if not folder and item.path:
         with suppress(OSError, Unreadable), open_beside(item.path.parent / "workspace.json") as file:
-            beside = parse_object(file.read(MOST_OF_A_WORKSPACE)).get("folder")
+            beside = importers.parse_object(file.read(MOST_OF_A_WORKSPACE)).get("folder")
             folder = _local(beside) if isinstance(beside, str) else None
     conversation = RawConversation(
         id,
@@ -141,19 +133,19 @@ def _local(folder: str) -> str | None:
     if folder.startswith("file://"):
         folder = unquote(urlsplit(folder).path)
         folder = folder.removeprefix("/") if re.match(r"/[A-Za-z]:/", folder) else folder
-    return None if "://" in folder else storable_text(folder)
+    return None if "://" in folder else importers.storable_text(folder)
 
 
 def _bubbles(database: apsw.Connection, id: str, composer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if whole := objects_of(composer.get("conversation")):
+    if whole := importers.objects_of(composer.get("conversation")):
         yield from whole
         return
-    if tabs := objects_of(composer.get("tabs")):
+    if tabs := importers.objects_of(composer.get("tabs")):
         for tab in tabs:
-            yield from objects_of(tab.get("bubbles"))
+            yield from importers.objects_of(tab.get("bubbles"))
         return
     kept = composer.get("conversationMap")
-    headers = objects_of(composer.get("fullConversationHeadersOnly"))
+    headers = importers.objects_of(composer.get("fullConversationHeadersOnly"))
     if not headers and isinstance(kept, dict):
         for bubble_id, bubble in kept.items():
             if isinstance(bubble, dict):
@@ -186,15 +178,15 @@ def _messages(bubble: dict[str, Any], role: str, at: datetime | None, kept: Tool
     if isinstance(tool, dict) and isinstance(tool.get("name"), str) and not _is_own(tool):
         call, is_error = tool.get("toolCallId") or id, tool.get("status") == "error"
         text = tool_call_or_none(tool["name"], tool.get("rawArgs"), kept)
-        yield RawMessage(id, "tool", text, at, facts_of_call(call))
-        result = tool_result(tool.get("result"), kept, is_error=is_error)
-        yield RawMessage(id, "tool", result, at, facts_of_call(call, is_error=is_error))
+        yield RawMessage(id, "tool", text, at, importers.facts_of_call(call))
+        result = importers.tool_result(tool.get("result"), kept, is_error=is_error)
+        yield RawMessage(id, "tool", result, at, importers.facts_of_call(call, is_error=is_error))
 
 
 def _is_own(tool: dict[str, Any]) -> bool:
     """Whether this calls one of palaver's own tools. Newer versions have one name for all, and name the server."""
     given: Any = tool.get("params") or tool.get("rawArgs")
-    given = given if isinstance(given, dict) else object_in(given)
+    given = given if isinstance(given, dict) else importers.object_in(given)
     is_general = "mcp" in tool["name"].casefold()
     server = given.get("server") or given.get("serverName") if is_general else None
     return is_own_tool(tool["name"], server)
@@ -211,6 +203,6 @@ def _old(item: Item, database: apsw.Connection) -> Iterator[Conversation | Skipp
         except apsw.Error as problem:
             yield Skipped(item.name, describe_error(problem))
             continue
-        for chat in objects_of(found.get(list_name)):
-            bubbles = objects_of(chat.get("bubbles")) or objects_of(chat.get("conversation"))
+        for chat in importers.objects_of(found.get(list_name)):
+            bubbles = importers.objects_of(chat.get("bubbles")) or importers.objects_of(chat.get("conversation"))
             yield from _chat(item, chat.get(id_name), chat, bubbles)

@@ -22,17 +22,8 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-from palaver.importers import (
-    Unreadable,
-    block_texts,
-    clean,
-    facts_of_call,
-    objects_of,
-    parse_object,
-    parse_time,
-    storable_text,
-    tool_result,
-)
+from palaver import importers
+from palaver.importers import Unreadable
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.streams import lines, open_beside, skip_line
 from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, tool_call_or_none
@@ -78,7 +69,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
         found = parse_json(read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE))
         turns = found.get("history") if isinstance(found, dict) else found
         project = PurePosixPath(item.path.absolute().as_posix() if item.path else item.inside).parent.name
-        drafts = (draft for turn in objects_of(turns) for draft in _turn(turn, item.tool_output))
+        drafts = (draft for turn in importers.objects_of(turns) for draft in _turn(turn, item.tool_output))
         yield from RawConversation(f"checkpoint:{project}:{given}", drafts, given).build(item.name, name)
         return
     session = _Session(item.tool_output)
@@ -88,18 +79,18 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
                 yield line
                 continue
             try:
-                session.take(parse_object(line) if line.strip() else {})
+                session.take(importers.parse_object(line) if line.strip() else {})
             except Unreadable as problem:
                 yield skip_line(item, line, problem)
     else:
-        session.take({"$set": parse_object(read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE))})
+        session.take({"$set": importers.parse_object(read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE))})
     about = session.about
     conversation = RawConversation(
         about.get("sessionId"),
         (draft for drafts in session.messages.values() for draft in drafts),
         title=about.get("summary"),
-        created_at=parse_time(about.get("startTime")),
-        updated_at=parse_time(about.get("lastUpdated")),
+        created_at=importers.parse_time(about.get("startTime")),
+        updated_at=importers.parse_time(about.get("lastUpdated")),
         folder=_folder(item, about),
     )
     yield from conversation.build(item.name, name)
@@ -110,20 +101,20 @@ def _folder(item: Item, about: dict[str, Any]) -> str | None:
         folders = [folder.parent for folder in item.path.parents if folder.name == "chats"]
         for folder in folders[:1]:
             with suppress(OSError), open_beside(folder / ".project_root") as file:
-                if root := storable_text(file.read(LONGEST * 4).decode("utf-8", "replace").strip()):
+                if root := importers.storable_text(file.read(LONGEST * 4).decode("utf-8", "replace").strip()):
                     return root
     named = about.get("directories")
-    known = [one for one in named if storable_text(one)] if isinstance(named, list) else []
+    known = [one for one in named if importers.storable_text(one)] if isinstance(named, list) else []
     hashed = [one for one in known if hashlib.sha256(one.encode()).hexdigest() == about.get("projectHash")]
-    return next((clean(one) for one in (*hashed, *known)), None)
+    return next((importers.clean(one) for one in (*hashed, *known)), None)
 
 
 def _turn(turn: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
     role = _ROLES.get(kind) if isinstance(kind := turn.get("role"), str) else None
-    parts = objects_of(turn.get("parts"))
+    parts = importers.objects_of(turn.get("parts"))
     if role is None:
         return
-    text = "\n".join(block_texts([part for part in parts if part.get("thought") is not True]))
+    text = "\n".join(importers.block_texts([part for part in parts if part.get("thought") is not True]))
     text = _without_hook_context(text) if role == "user" else text
     if not text.lstrip().startswith((*_SENT_AHEAD, _ACKNOWLEDGED)):
         yield RawMessage(None, role, text, None)
@@ -134,7 +125,7 @@ def _turn(turn: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
             case {"functionCall": {"name": str(tool)} as given}:
                 yield RawMessage(None, "tool", tool_call_or_none(tool, given.get("args"), kept), None)
             case {"functionResponse": {"response": {"output": str(output)}}}:
-                yield RawMessage(None, "tool", tool_result(output, kept), None)
+                yield RawMessage(None, "tool", importers.tool_result(output, kept), None)
 
 
 class _Session:
@@ -185,25 +176,25 @@ def _said(message: dict[str, Any], kept: ToolOutput) -> Iterator[RawMessage]:
     role = _ROLES.get(kind) if isinstance(kind := message.get("type"), str) else None
     if role is None:
         return
-    id, ts, content = message.get("id"), parse_time(message.get("timestamp")), message.get("content")
-    text = "\n".join(block_texts(content)) if isinstance(content, list) else content
+    id, ts, content = message.get("id"), importers.parse_time(message.get("timestamp")), message.get("content")
+    text = "\n".join(importers.block_texts(content)) if isinstance(content, list) else content
     if role == "user" and isinstance(text, str):
         text = _without_hook_context(text)
     is_sent_ahead = isinstance(text, str) and (text.lstrip().startswith(_SENT_AHEAD) or is_hook_text(text))
     if not (role == "user" and is_sent_ahead):
         yield RawMessage(id, role, text, ts)
-    for tool in objects_of(message.get("toolCalls")):
+    for tool in importers.objects_of(message.get("toolCalls")):
         if not isinstance(tool.get("name"), str):
             continue
         # Some versions keep the name without the server, and show the server in `displayName`.
         shown = tool.get("displayName")
         server = _SERVER.search(shown) if isinstance(shown, str) else None
         if not is_own_tool(tool["name"], server[1] if server else None):
-            at = parse_time(tool.get("timestamp")) or ts
+            at = importers.parse_time(tool.get("timestamp")) or ts
             call, is_error = tool.get("id"), tool.get("status") == "error"
             text = tool_call_or_none(tool["name"], tool.get("args"), kept)
-            yield RawMessage(id, "tool", text, at, facts_of_call(call))
-            yield RawMessage(id, "tool", _result(tool, kept), at, facts_of_call(call, is_error=is_error))
+            yield RawMessage(id, "tool", text, at, importers.facts_of_call(call))
+            yield RawMessage(id, "tool", _result(tool, kept), at, importers.facts_of_call(call, is_error=is_error))
 
 
 def _result(tool: dict[str, Any], kept: ToolOutput) -> str | None:
@@ -212,7 +203,7 @@ def _result(tool: dict[str, Any], kept: ToolOutput) -> str | None:
     for part in given if isinstance(given, list) else []:
         match part:
             case {"functionResponse": {"response": {"output": str(output)}}}:
-                return tool_result(output, kept, is_error=is_error)
-    return tool_result(given, kept, is_error=is_error) or tool_result(
+                return importers.tool_result(output, kept, is_error=is_error)
+    return importers.tool_result(given, kept, is_error=is_error) or importers.tool_result(
         tool.get("resultDisplay"), kept, is_error=is_error
     )

@@ -18,14 +18,7 @@ import apsw
 
 from palaver.importers import Unreadable, facts_of_call, object_in, parse_object, tool_result
 from palaver.importers.coding_agents.own_calls import is_own_tool
-from palaver.importers.files.sqlite_file import (
-    columns_of,
-    describe_error,
-    has_columns,
-    open_item,
-    open_read_only,
-    text_of_blob,
-)
+from palaver.importers.files import sqlite_file
 from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, parse_any_time, tool_call_or_none
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput
@@ -58,39 +51,41 @@ _LAST_CHANGE = (
 
 
 def recognises(item: Item, head: bytes) -> bool:
-    return has_columns(item, head, _TABLES)
+    return sqlite_file.has_columns(item, head, _TABLES)
 
 
 def last_change(item: Item) -> int:
     if item.path is None:
         return 0
-    with open_read_only(item.path) as database:
+    with sqlite_file.open_read_only(item.path) as database:
         found = database.execute(_LAST_CHANGE).get
         return found if isinstance(found, int) else 0
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    with open_item(item) as database:
-        session = _SESSION.format(parent="parent_id" if "parent_id" in columns_of(database, "session") else "NULL")
+    with sqlite_file.open_item(item) as database:
+        session = _SESSION.format(
+            parent="parent_id" if "parent_id" in sqlite_file.columns_of(database, "session") else "NULL"
+        )
         for (raw,) in database.execute(_CHANGED, {"since": item.since}).fetchall():
-            id = text_of_blob(raw) or ""
+            id = sqlite_file.text_of_blob(raw) or ""
             try:
                 row = database.execute(session, (id,)).fetchone()
                 title, folder, revert, parent, created, updated = row or (None,) * 6
-                drafts = list(_said(database, id, text_of_blob(revert), item.tool_output)) if row else []
+                drafts = list(_said(database, id, sqlite_file.text_of_blob(revert), item.tool_output)) if row else []
             except apsw.Error as problem:
-                yield Skipped(item.name, describe_error(problem))
+                yield Skipped(item.name, sqlite_file.describe_error(problem))
                 continue
             if not drafts:
                 continue  # a session that was opened and not used
             conversation = RawConversation(
                 id,
                 drafts,
-                title=text_of_blob(title),
+                title=sqlite_file.text_of_blob(title),
                 created_at=parse_any_time(created),
                 updated_at=parse_any_time(updated),
-                folder=text_of_blob(folder),
-                parent=text_of_blob(parent),
+                folder=sqlite_file.text_of_blob(folder),
+                parent=sqlite_file.text_of_blob(parent),
             )
             yield from conversation.build(item.name, name)
 
@@ -99,7 +94,7 @@ def _said(database: apsw.Connection, id: str, revert: str | None, kept: ToolOutp
     """The messages of a session, up to the message, or the part in it, that the user went back to."""
     undone = object_in(revert)
     for row in database.execute(_PARTS, (id,)).fetchall():
-        part_id, message_id, message_data, part_data = map(text_of_blob, row)
+        part_id, message_id, message_data, part_data = map(sqlite_file.text_of_blob, row)
         if message_id == undone.get("messageID") and undone.get("partID") in (None, part_id):
             return
         try:
