@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterable
 from functools import cache
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -24,6 +26,7 @@ _PROBLEM = {
         "schema": {"type": "object", "properties": {"detail": {}}, "required": ["detail"]},
     }
 }
+_JOB = ("id", "status", "message", *COUNTS, "skipped", "skipped_count")
 _PROBLEMS = {
     400: "A value is not acceptable.",
     401: "A token is required.",
@@ -46,8 +49,10 @@ def document() -> dict[str, Any]:
         for number, face in enumerate(operation.routes):
             path = _PARAMETER.sub(r"{\1}", face.path)
             paths.setdefault(path, {})[face.method.lower()] = _describe(operation, face, number, components)
-    for extra in EXTRA_ROUTES:
-        paths.setdefault(extra.path, {})[extra.method.lower()] = _describe_extra(extra)
+    extra = tomllib.loads(Path(__file__).with_name("extra_routes.toml").read_text("utf-8"))
+    for route in extra["route"]:
+        described = _describe_extra(route, extra["parameter"])
+        paths.setdefault(route["path"], {})[route["method"].lower()] = described
     return {
         "openapi": "3.1.0",
         "info": {
@@ -82,7 +87,7 @@ def _describe(operation: Operation, face: Route, number: int, components: dict[s
         "description": operation.description,
         "responses": {
             str(face.status): {"description": "Done.", "content": {media_type: {"schema": answer}}},
-            **{str(status): {"description": _PROBLEMS[status], "content": _PROBLEM} for status in statuses},
+            **_problems(statuses),
         },
     }
     if face.method in ("GET", "DELETE"):
@@ -105,120 +110,41 @@ def _describe(operation: Operation, face: Route, number: int, components: dict[s
 # Routes that are not operations
 
 
-@dataclass(frozen=True)
-class ExtraRoute:
-    """A route that is not an operation: a stream, an upload, or the state of the server."""
-
-    method: str
-    path: str
-    name: str
-    description: str
-    answer: str = "application/json"
-    status: int = 200
-    fields: tuple[str, ...] = ()
-    """Fields of a JSON answer."""
-    parameters: tuple[dict[str, Any], ...] = ()
-    files: Literal["none", "one", "many"] = "none"
-    """Whether the body is a form with one or many parts named `file`."""
-    errors: tuple[int, ...] = (401, 403)
-    is_public: bool = False
-
-
-def _parameter(name: str, place: str, description: str, kind: str = "string") -> dict[str, Any]:
-    schema = {"type": kind, "description": description}
-    return {"name": name, "in": place, "required": place == "path", "schema": schema}
-
-
-_RESUME = (
-    _parameter("Last-Event-ID", "header", "Id of the last received event. The stream continues after it.", "integer"),
-    _parameter("last_event_id", "query", "The same, for clients that cannot set headers.", "integer"),
-)
-_IMPORT_ID = (_parameter("id", "path", "Id of the import."),)
-_JOB = ("id", "status", "message", *COUNTS, "skipped", "skipped_count")
-_STREAM, _ANY_FILE = "text/event-stream", "application/octet-stream"
-
-EXTRA_ROUTES = (
-    ExtraRoute(
-        "GET", "/events", "events",
-        "Server-sent events of the whole workspace, with id, event and data. Without a last event id the stream starts "
-        "now.",
-        _STREAM, errors=(401, 403, 404),
-        parameters=(*_RESUME, _parameter("thread_id", "query", "Only events of this thread.")),
-    ),
-    ExtraRoute(
-        "GET", "/api/threads/{thread_id}/events", "thread_events", "Server-sent events of one thread.",
-        _STREAM, errors=(401, 403, 404), parameters=(_parameter("thread_id", "path", "Id of the thread."), *_RESUME),
-    ),
-    ExtraRoute(
-        "POST", "/api/upload/image", "upload_image",
-        "Store an image (PNG, JPEG, GIF or WebP) to attach to a message.",
-        fields=("url", "name"), files="one", errors=(400, 401, 403, 413),
-    ),
-    ExtraRoute(
-        "POST", "/api/upload/file", "upload_file",
-        "Store a file of any type to attach to a message. Files that are no images can only be downloaded.",
-        fields=("url", "name", "type", "size"), files="one", errors=(400, 401, 403, 413),
-    ),
-    ExtraRoute(
-        "GET", "/uploads/{name}", "show_image", "An uploaded image or file.",
-        _ANY_FILE, errors=(401, 403, 404), parameters=(_parameter("name", "path", "Name of the file, from its url."),),
-    ),
-    ExtraRoute(
-        "POST", "/api/import", "begin_import",
-        "Upload chat histories, notes and documents, and import them. The answer is a job. Poll it until its status is "
-        "done or failed.",
-        status=202, fields=_JOB, files="many", errors=(400, 401, 403, 413),
-    ),
-    ExtraRoute(
-        "GET", "/api/import/{id}", "show_import", "Progress of an import.",
-        fields=_JOB, parameters=_IMPORT_ID, errors=(401, 403, 404),
-    ),
-    ExtraRoute(
-        "GET", "/api/import/{id}/events", "follow_import",
-        "Progress of an import as server-sent events, until it ends.",
-        _STREAM, parameters=_IMPORT_ID, errors=(401, 403, 404),
-    ),
-    ExtraRoute(
-        "POST", "/hooks/{workspace}/{key}", "receive_webhook",
-        "Post what a webhook is sent: what GitHub sends, or text and author as JSON or a form.",
-        status=201, fields=("posted",), errors=(400, 403, 404, 409, 413, 422, 429), is_public=True,
-        parameters=(_parameter("workspace", "path", "Name of the workspace."), _parameter("key", "path", "A secret.")),
-    ),
-    ExtraRoute(
-        "GET", "/healthz", "healthz", "Liveness: the process answers.",
-        fields=("status", "version"), errors=(), is_public=True,
-    ),
-    ExtraRoute(
-        "GET", "/readyz", "readyz", "Readiness: MCP, OAuth and the database answer too.",
-        fields=("status",), errors=(503,), is_public=True,
-    ),
-    ExtraRoute("GET", "/metrics", "metrics", "Prometheus metrics.", "text/plain"),
-)  # fmt: skip
-
-
-def _describe_extra(route: ExtraRoute) -> dict[str, Any]:
+def _describe_extra(route: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """A route of extra_routes.toml. `known` are the parameters there, by name."""
+    media_type = route.get("answer", "application/json")
     schema: dict[str, Any] = {"type": "string"}
-    if route.answer == "application/json":
-        schema = {"type": "object", "properties": {name: {} for name in route.fields}, "required": list(route.fields)}
+    if media_type == "application/json":
+        fields = [field for name in route["fields"] for field in (_JOB if name == "job" else (name,))]
+        schema = {"type": "object", "properties": {name: {} for name in fields}, "required": fields}
     route_object: dict[str, Any] = {
-        "operationId": route.name,
-        "summary": route.description.partition(". ")[0].rstrip(".") + ".",
-        "description": route.description,
+        "operationId": route["name"],
+        "summary": route["description"].partition(". ")[0].rstrip(".") + ".",
+        "description": route["description"],
         "responses": {
-            str(route.status): {"description": "Done.", "content": {route.answer: {"schema": schema}}},
-            **{str(status): {"description": _PROBLEMS[status], "content": _PROBLEM} for status in route.errors},
+            str(route.get("status", 200)): {"description": "Done.", "content": {media_type: {"schema": schema}}},
+            **_problems(route.get("errors", (401, 403))),
         },
     }
-    if route.files != "none":
-        file: dict[str, Any] = {"type": "string", "contentMediaType": _ANY_FILE}
-        form = {"file": file if route.files == "one" else {"type": "array", "items": file, "minItems": 1}}
+    if files := route.get("files"):
+        file: dict[str, Any] = {"type": "string", "contentMediaType": "application/octet-stream"}
+        form = {"file": file if files == "one" else {"type": "array", "items": file, "minItems": 1}}
         body = {"type": "object", "properties": form, "required": ["file"]}
         route_object["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": body}}}
-    if route.parameters:
-        route_object["parameters"] = list(route.parameters)
-    if route.is_public:
+    if names := route.get("parameters"):
+        route_object["parameters"] = [_parameter(name, **known[name]) for name in names]
+    if route.get("is_public"):
         route_object["security"] = []
     return route_object
+
+
+def _parameter(key: str, description: str, name: str = "", type: str = "string", **more: str) -> dict[str, Any]:
+    schema = {"type": type, "description": description}
+    return {"name": name or key, "in": more["in"], "required": more["in"] == "path", "schema": schema}
+
+
+def _problems(statuses: Iterable[int]) -> dict[str, Any]:
+    return {str(status): {"description": _PROBLEMS[status], "content": _PROBLEM} for status in statuses}
 
 
 def _nullable(field: dict[str, Any]) -> dict[str, Any]:
