@@ -25,12 +25,11 @@ from palaver.operations.archive.import_files import Summary, import_paths
 from palaver.text.tool_output import CHOICES, ToolOutput
 
 
-@options.add("format", "json", "workspace", *options.DATA)
-@click.command("import", no_args_is_help=True)
+@options.command("import", "format", "json", "workspace", *options.DATA, no_args_is_help=True)
 @click.option("--dry-run", is_flag=True, help="Show what would be imported, without importing.")
 @click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATH…")
-def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...]) -> None:
+def import_files(target: options.Target, dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...]) -> None:
     """Import chat histories, notes, documents, transcripts, character cards and prompts.
 
     PATH is a file, a folder or a zip. Histories come from ChatGPT, Claude, Claude Code, Codex, Gemini CLI and Cursor.
@@ -45,7 +44,6 @@ def import_files(dry_run: bool, tool_output: ToolOutput, paths: tuple[str, ...])
     of its output. 'none' keeps neither. Keys, tokens and passwords assigned to a name (DB_PASSWORD=…) are masked in
     them, as in 'palaver watch'.
     """
-    target = options.target_of(click.get_current_context())
     urls = [path for path in paths if path.startswith(("https://", "http://"))]
     files = [Path(path) for path in paths if path not in urls]
 
@@ -109,8 +107,7 @@ def _show_summary(summary: Summary, dry_run: bool) -> None:
         printing.say(f"{line}. Items by format: {formats}." if formats and n == len(kinds) else f"{line}.")
 
 
-@options.add("workspace", *options.DATA)
-@click.command("export")
+@options.command("export", "workspace", *options.DATA)
 @click.option(
     "--format",
     "shape",
@@ -120,9 +117,10 @@ def _show_summary(summary: Summary, dry_run: bool) -> None:
 )
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="File to write to. [default: standard output]")
 @click.argument("conversation", required=False, metavar="[CONVERSATION]")
-def export(shape: Literal["markdown", "jsonl"], output: Path | None, conversation: str | None) -> None:
+def export(
+    target: options.Target, shape: Literal["markdown", "jsonl"], output: Path | None, conversation: str | None
+) -> None:
     """Write one or all imported conversations as Markdown or JSON lines."""
-    target = options.target_of(click.get_current_context())
 
     async def work() -> int:
         async with open_workspace(target) as (_, here):

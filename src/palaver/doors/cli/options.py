@@ -127,3 +127,13 @@ def add(*names: str) -> Callable[[click.Command], click.Command]:
         return command
 
     return wrap
+
+
+def command(name: str, *names: str, **extra: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Decorator that makes a command with these options. Its function gets the `Target` first."""
+
+    def wrap(function: Callable[..., Any]) -> click.Command:
+        decorate: Callable[..., click.Command] = click.command(name, **extra)
+        return add(*names)(decorate(click.pass_obj(function)))
+
+    return wrap

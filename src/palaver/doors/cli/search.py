@@ -29,8 +29,7 @@ class SearchCommand(click.Command):
         )
 
 
-@options.add(*options.ALL)
-@click.command("search", cls=SearchCommand, no_args_is_help=False)
+@options.command("search", *options.ALL, cls=SearchCommand)
 @click.argument("query", nargs=-1, required=True, metavar="QUERY…")
 @click.option(
     "--source",
@@ -59,7 +58,14 @@ class SearchCommand(click.Command):
 @click.option(
     "--expression", is_flag=True, help='Only bus messages. QUERY is an expression: "a phrase", prefix*, AND, OR, NOT.'
 )
-def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: int | None, **narrowing: Any) -> None:
+def search(
+    target: options.Target,
+    query: tuple[str, ...],
+    thread: str | None,
+    expression: bool,
+    limit: int | None,
+    **narrowing: Any,
+) -> None:
     """Search everything: messages, sessions, imported conversations and the library.
 
     QUERY is words or a whole question. Open a result with 'palaver get URI'.
@@ -68,7 +74,6 @@ def search(query: tuple[str, ...], thread: str | None, expression: bool, limit: 
     after:"last week" has:code. A - before from, in, source, project and has excludes: -from:ada. With operators alone,
     the newest results come first.
     """
-    target = options.target_of(click.get_current_context())
     words = " ".join(query).strip()
     if not words.strip():
         raise Invalid("query: must not be empty.")

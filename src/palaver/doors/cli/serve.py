@@ -69,11 +69,9 @@ NOT_FLAGS = (*options.DATA, "model_key")
 EVERY_SETTING = [setting.name for setting in dataclasses.fields(Settings) if setting.name not in NOT_FLAGS]
 
 
-@options.add(*options.DATA)
 @settings_options(*(name for name in EVERY_SETTING if name not in ONLY_STDIO))
-@click.command()
+@options.command("serve", *options.DATA)
 @click.option("--watch/--no-watch", default=None, help=WATCH_HELP)
-@click.pass_obj
 def serve(target: options.Target, /, watch: bool | None, **flags: Any) -> None:
     """Run the server: console, REST, events and MCP on one port.
 
@@ -173,12 +171,10 @@ def stdio_command(settings: Settings) -> list[str]:
     return [palaver_path(), "mcp", *settings.home_option]
 
 
-@options.add(*options.DATA)
 @settings_options("agent", "tool_names", "toolsets", "auth")
-@click.command()
+@options.command("mcp", *options.DATA)
 @click.option("--channel", is_flag=True, help="Be a channel of Claude Code: a message to the agent wakes it.")
 @click.option("--alone", is_flag=True, help="Open the data in this process, even if a server runs on it.")
-@click.pass_obj
 def mcp(target: options.Target, /, channel: bool, alone: bool, **flags: Any) -> None:
     """Run an MCP server on standard input and output, for clients that start their servers.
 

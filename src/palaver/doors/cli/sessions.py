@@ -28,8 +28,7 @@ COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
 # Recording
 
 
-@options.add(*options.ALL)
-@click.command("append", no_args_is_help=True)
+@options.command("append", *options.ALL, no_args_is_help=True)
 @click.option(
     "--agent", required=True, metavar="AGENT", help="Id or slug of the agent. An unknown agent is registered."
 )
@@ -39,13 +38,14 @@ COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
 @click.option("--ts", metavar="TIME", help="Time of the turn. [default: now]")
 @click.option("--project", metavar="PROJECT", help="Path of its project; '.' is the current one.")
 @click.argument("text", nargs=-1, metavar="[TEXT…]")
-def append(agent: str, session: str, role: str | None, text: tuple[str, ...], **facts: str | None) -> None:
+def append(
+    target: options.Target, agent: str, session: str, role: str | None, text: tuple[str, ...], **facts: str | None
+) -> None:
     """Record a turn of a session, from TEXT or from standard input.
 
     Without --role, standard input is JSON lines, each {"role": …, "content": …}, optionally with "ts", "id" and
     "project".
     """
-    target = options.target_of(click.get_current_context())
     said = " ".join(text) if text and text != ("-",) else None
     if role is None and said is not None:
         raise Invalid("role: is required. Give --role, for example --role user, or JSON lines on standard input.")
@@ -102,8 +102,7 @@ async def _record(
 # Searching
 
 
-@options.add(*options.ALL)
-@click.command("search", no_args_is_help=True)
+@options.command("search", *options.ALL, no_args_is_help=True)
 @click.option("--all", "all_agents", is_flag=True, help="Search the sessions of all agents. Omit AGENT.")
 @click.option("--limit", type=click.INT, help="Maximum number of hits, 1 to 100. [default: 20]")
 @click.option("--role", metavar="ROLE", help="Only turns of this role.")
@@ -112,12 +111,11 @@ async def _record(
 @click.option("--until", metavar="TIME", help="Only turns at or before this time. A date means its end.")
 @click.option("--project", metavar="PROJECT", help="Only turns of this project: a path, a name, or '.' for here.")
 @click.argument("words", nargs=-1, required=True, metavar="AGENT QUERY…")
-def search(all_agents: bool, words: tuple[str, ...], **narrow: Any) -> None:
+def search(target: options.Target, all_agents: bool, words: tuple[str, ...], **narrow: Any) -> None:
     """Search the turns of an agent's sessions, best match first.
 
     AGENT is an id or slug. A turn must contain all words of QUERY. OR, NEAR and * have no special meaning.
     """
-    target = options.target_of(click.get_current_context())
     given = {name: value for name, value in narrow.items() if value is not None}
     if "project" in given:
         given["project"] = typed_project(given["project"])
@@ -138,22 +136,20 @@ def search(all_agents: bool, words: tuple[str, ...], **narrow: Any) -> None:
 # The index
 
 
-@options.add("workspace", *options.DATA)
-@click.command("reindex")
+@options.command("reindex", "workspace", *options.DATA)
 @click.option("--model", is_flag=True, help="Only make the missing vectors of PALAVER_MODEL.")
 @click.option(
     "--discard-missing",
     is_flag=True,
     help="Drop turns that are in no transcript. They are moved to the folder 'discarded'.",
 )
-def reindex(model: bool, discard_missing: bool) -> None:
+def reindex(target: options.Target, model: bool, discard_missing: bool) -> None:
     """Rebuild the index of sessions from their transcripts. Servers can keep working meanwhile.
 
     Missing tables of the search index are created and filled too. Damaged lines are passed over and named. Turns that
     the index has but no transcript has, because a file is missing or damaged, stay in the index and are reported.
     --discard-missing drops them.
     """
-    target = options.target_of(click.get_current_context())
     if model:
         output.say(f"Made the vectors of {asyncio.run(_embed(target)):,} passages.")
     else:
@@ -183,14 +179,12 @@ async def _reindex(target: Target, discard_missing: bool) -> session_index.Rebui
             return await session_index.reindex(here, bar, discard_missing=discard_missing)
 
 
-@options.add("format", "json", "workspace", *options.DATA)
-@click.command("verify")
-def verify() -> None:
+@options.command("verify", "format", "json", "workspace", *options.DATA)
+def verify(target: options.Target) -> None:
     """Compare the transcripts, the texts and the database with the search index.
 
     The exit code is 1 if they differ or if something is missing or damaged. The message says how to repair it.
     """
-    target = options.target_of(click.get_current_context())
     found, problems, alone = asyncio.run(_verify(target))
     wrong = [difference for difference in found if not difference.is_fine or difference.unreadable]
     rows = [

@@ -44,15 +44,13 @@ class WatchOptions:
     quiet: bool
 
 
-@options.add("format", "json", "workspace", "url", *options.DATA)
-@click.command()
+@options.command("watch", "format", "json", "workspace", "url", *options.DATA)
 @click.argument("paths", nargs=-1, metavar="[PATH…]", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Stop when all existing files have been read.")
 @click.option("--agent", metavar="NAME", help="Agent that gets the sessions. [default: the program in its project]")
 @click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
 @click.option("--token", metavar="TOKEN", help="Token for the server. Better set PALAVER_TOKEN: others see options.")
 @click.option("--quiet", is_flag=True, help="Do not print progress.")
-@click.pass_obj
 def watch(target: options.Target, /, paths: tuple[Path, ...], **flags: Any) -> None:
     """Record the sessions of coding agents, and follow them until Ctrl-C.
 
@@ -189,12 +187,10 @@ def _json(facts: dict[str, object], format: str) -> str:
     return ("- " if format == "yaml" else "") + output.as_json(facts)
 
 
-@options.add(*options.ALL)
-@click.command()
+@options.command("events", *options.ALL)
 @click.option("--thread", metavar="THREAD", help="Only events of this thread (id or topic).")
 @click.option("--after", type=click.IntRange(0), metavar="ID", help="Start after this event instead of now.")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after N events.")
-@click.pass_obj
 def events(target: options.Target, thread: str | None, after: int | None, count: int | None) -> None:
     """Print events as they happen, one on each line, until Ctrl-C.
 

@@ -31,9 +31,8 @@ T = TypeVar("T")
 OUTPUT_AND_DATA = ("format", "json", *options.DATA)
 
 
-def run_with_app(work: Callable[[App], Awaitable[T]]) -> T:
+def run_with_app(target: options.Target, work: Callable[[App], Awaitable[T]]) -> T:
     """Open the local data, do the work and close it again."""
-    target = options.target_of(click.get_current_context())
     refuse_server(target)
 
     async def run() -> T:
@@ -43,8 +42,7 @@ def run_with_app(work: Callable[[App], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def _show(answer: Any, *columns: str) -> None:
-    target = options.target_of(click.get_current_context())
+def _show(target: options.Target, answer: Any, *columns: str) -> None:
     output.show(json.loads(encode(answer)), target.format, columns=columns, rows="rows")
 
 
@@ -55,30 +53,26 @@ def _count(number: int, noun: str) -> str:
 # Workspaces
 
 
-@options.add(*OUTPUT_AND_DATA)
-@click.command("create", no_args_is_help=True)
+@options.command("create", *OUTPUT_AND_DATA, no_args_is_help=True)
 @click.argument("name")
-@click.pass_obj
 def create_workspace(target: options.Target, name: str) -> None:
     """Create a workspace. No other workspace can see its data."""
     name = options.workspace_name(name)
-    run_with_app(lambda app: app.create_workspace(name))
+    run_with_app(target, lambda app: app.create_workspace(name))
     if target.format == "table":
         output.note(f"Created the workspace '{name}'. Give access to it: palaver token create --workspace {name}")
-    _show([{"name": name}], "name")
+    _show(target, [{"name": name}], "name")
 
 
-@options.add(*OUTPUT_AND_DATA)
-@click.command("list")
-def list_workspaces() -> None:
+@options.command("list", *OUTPUT_AND_DATA)
+def list_workspaces(target: options.Target) -> None:
     """List the workspaces."""
-    _show([{"name": name} for name in run_with_app(lambda app: app.workspaces())], "name")
+    _show(target, [{"name": name} for name in run_with_app(target, lambda app: app.workspaces())], "name")
 
 
-@options.add(*options.DATA)
-@click.command("upgrade")
+@options.command("upgrade", *options.DATA)
 @click.option("--jobs", type=click.IntRange(1, 16), default=4, show_default=True, help="Workspaces at the same time.")
-def upgrade_workspaces(jobs: int) -> None:
+def upgrade_workspaces(target: options.Target, jobs: int) -> None:
     """Bring the databases of all workspaces up to date after an upgrade of palaver.
 
     A server does this for each workspace when it is first used. With many workspaces, this command saves them the wait.
@@ -98,17 +92,16 @@ def upgrade_workspaces(jobs: int) -> None:
 
         return len(names), await app.upgrade_workspaces(jobs, report)
 
-    count, problems = run_with_app(work)
+    count, problems = run_with_app(target, work)
     if problems:
         raise PalaverError(f"{problems:,} of {_count(count, 'workspace')} could not be upgraded. Run this again.")
     output.note(f"{_count(count, 'workspace')} up to date.")
 
 
-@options.add(*OUTPUT_AND_DATA)
-@click.command("delete", no_args_is_help=True)
+@options.command("delete", *OUTPUT_AND_DATA, no_args_is_help=True)
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def delete_workspace(name: str, yes: bool) -> None:
+def delete_workspace(target: options.Target, name: str, yes: bool) -> None:
     """Permanently delete a workspace with its data, tokens and logins.
 
     Its connections are closed. Earlier backups still contain it.
@@ -116,7 +109,7 @@ def delete_workspace(name: str, yes: bool) -> None:
     name = options.workspace_name(name)
     if not yes:
         click.confirm(f"Delete everything in the workspace '{name}'?", abort=True, err=True)
-    count = run_with_app(lambda app: app.delete_workspace(name))
+    count = run_with_app(target, lambda app: app.delete_workspace(name))
     output.note(f"Deleted the workspace '{name}' and {_count(count, 'token')}.")
 
 
@@ -139,14 +132,15 @@ class Duration(click.ParamType[timedelta]):
         return duration
 
 
-def _create_token(kind: TokenKind, name: str, scope: tuple[str, ...], expires: timedelta | None) -> None:
-    target = options.target_of(click.get_current_context())
+def _create_token(
+    target: options.Target, kind: TokenKind, name: str, scope: tuple[str, ...], expires: timedelta | None
+) -> None:
     workspace = target.workspace or DEFAULT
     names = {name.strip() for text in scope or ("read,write",) for name in text.split(",") if name.strip()}
     if not names or names - ALL_SCOPES:
         raise Refused(f"'{','.join(scope)}' is not a scope. Choose from read, write and admin.")
     scopes = [one for one in SCOPES if one in names]
-    token, secret = run_with_app(lambda app: app.access.create_token(workspace, kind, name, scopes, expires))
+    token, secret = run_with_app(target, lambda app: app.access.create_token(workspace, kind, name, scopes, expires))
     if target.format != "table":
         output.show({"token": secret} | json.loads(encode(token)), target.format)
         return
@@ -162,13 +156,14 @@ scope_option = click.option("--scope", multiple=True, help="read, write, admin, 
 expires_option = click.option("--expires", type=Duration(), help="Lifetime, e.g. 30d or 12h. [default: unlimited]")
 
 
-@options.add("workspace", *OUTPUT_AND_DATA)
-@click.command("create")
+@options.command("create", "workspace", *OUTPUT_AND_DATA)
 @click.option("--agent", metavar="SLUG", help="Agent that will use the token. An unknown agent is registered.")
 @click.option("--human", metavar="NAME", help="Person who will use the token. [default: human]")
 @scope_option
 @expires_option
-def create_token(agent: str | None, human: str | None, scope: tuple[str, ...], expires: timedelta | None) -> None:
+def create_token(
+    target: options.Target, agent: str | None, human: str | None, scope: tuple[str, ...], expires: timedelta | None
+) -> None:
     """Create a token for a person or an agent, and print it.
 
     Only the token goes to standard output. It is shown only once; the server keeps a hash of it. It belongs to one
@@ -177,79 +172,70 @@ def create_token(agent: str | None, human: str | None, scope: tuple[str, ...], e
     if agent is not None and human is not None:
         raise Refused("A token is for a person or for an agent. Give --human or --agent, not both.")
     kind: TokenKind = "human" if agent is None else "agent"
-    _create_token(kind, agent or human or "human", scope, expires)
+    _create_token(target, kind, agent or human or "human", scope, expires)
 
 
-@options.add("workspace", *OUTPUT_AND_DATA)
-@click.command("list")
-@click.pass_obj
+@options.command("list", "workspace", *OUTPUT_AND_DATA)
 def list_tokens(target: options.Target) -> None:
     """List the tokens: owner, scopes and last use. Secrets are never shown."""
-    found = run_with_app(lambda app: app.access.tokens())
+    found = run_with_app(target, lambda app: app.access.tokens())
     columns = ("id", "workspace", "kind", "name", "scopes", "created_at", "expires_at", "last_used_at")
-    _show([token for token in found if target.workspace in (None, token.workspace)], *columns)
+    _show(target, [token for token in found if target.workspace in (None, token.workspace)], *columns)
 
 
-@options.add(*OUTPUT_AND_DATA)
-@click.command("revoke", no_args_is_help=True)
+@options.command("revoke", *OUTPUT_AND_DATA, no_args_is_help=True)
 @click.argument("id")
-def revoke_token(id: str) -> None:
+def revoke_token(target: options.Target, id: str) -> None:
     """Revoke a token. Its requests are refused and its connections are closed at once.
 
     ID is the id from 'palaver token list', or the token itself.
     """
-    output.note(f"Revoked the token {run_with_app(lambda app: app.access.revoke_token(id))}.")
+    output.note(f"Revoked the token {run_with_app(target, lambda app: app.access.revoke_token(id))}.")
 
 
 # Connected applications
 
 
-@options.add("workspace", *OUTPUT_AND_DATA)
-@click.command("list")
-@click.pass_obj
+@options.command("list", "workspace", *OUTPUT_AND_DATA)
 def list_applications(target: options.Target) -> None:
     """List the applications that people let in with OAuth: who, scopes and last use."""
-    found = run_with_app(lambda app: app.oauth.applications())
+    found = run_with_app(target, lambda app: app.oauth.applications())
     columns = ("id", "workspace", "person", "name", "agent", "scopes", "created_at", "last_used_at")
-    _show([one for one in found if target.workspace in (None, one.workspace)], *columns)
+    _show(target, [one for one in found if target.workspace in (None, one.workspace)], *columns)
 
 
-@options.add(*OUTPUT_AND_DATA)
-@click.command("revoke", no_args_is_help=True)
+@options.command("revoke", *OUTPUT_AND_DATA, no_args_is_help=True)
 @click.argument("id")
-def revoke_application(id: str) -> None:
+def revoke_application(target: options.Target, id: str) -> None:
     """Revoke an application. Its requests are refused and its connections are closed at once.
 
     ID is the id from 'palaver application list'. The person can let the application in again.
     """
-    application = run_with_app(lambda app: app.oauth.revoke(id))
+    application = run_with_app(target, lambda app: app.oauth.revoke(id))
     output.note(f"Revoked the application {application.id}: {application.name} of {application.person}.")
 
 
 # Users
 
 
-@options.add("workspace", *OUTPUT_AND_DATA)
-@click.command("add", no_args_is_help=True)
+@options.command("add", "workspace", *OUTPUT_AND_DATA, no_args_is_help=True)
 @click.argument("name")
 @scope_option
 @expires_option
-def add_user(name: str, scope: tuple[str, ...], expires: timedelta | None) -> None:
+def add_user(target: options.Target, name: str, scope: tuple[str, ...], expires: timedelta | None) -> None:
     """Give a person access to a workspace: create a token and print it.
 
     Only the token goes to standard output. A person can have several tokens, for example one for each computer.
     """
     if not name.strip():
         raise Refused("The name must not be empty.")
-    _create_token("human", name.strip(), scope, expires)
+    _create_token(target, "human", name.strip(), scope, expires)
 
 
-@options.add("workspace", *OUTPUT_AND_DATA)
-@click.command("list")
-@click.pass_obj
+@options.command("list", "workspace", *OUTPUT_AND_DATA)
 def list_users(target: options.Target) -> None:
     """List people and agents with access: workspace, scopes and last use."""
-    found = run_with_app(lambda app: app.access.tokens())
+    found = run_with_app(target, lambda app: app.access.tokens())
     people: dict[tuple[str, str, str], list[Token]] = {}
     for token in found:
         if target.workspace in (None, token.workspace):
@@ -265,14 +251,12 @@ def list_users(target: options.Target) -> None:
         }
         for (workspace, kind, name), theirs in sorted(people.items())
     ]
-    _show(rows, "name", "kind", "workspace", "scopes", "tokens", "last_used_at")
+    _show(target, rows, "name", "kind", "workspace", "scopes", "tokens", "last_used_at")
 
 
-@options.add("workspace", *OUTPUT_AND_DATA)
-@click.command("remove", no_args_is_help=True)
+@options.command("remove", "workspace", *OUTPUT_AND_DATA, no_args_is_help=True)
 @click.argument("name")
 @click.option("--agent", is_flag=True, help="NAME is an agent.")
-@click.pass_obj
 def remove_user(target: options.Target, name: str, agent: bool) -> None:
     """Revoke every token of a person or an agent in a workspace. Their texts stay."""
     workspace, kind = target.workspace or DEFAULT, "agent" if agent else "human"
@@ -285,21 +269,19 @@ def remove_user(target: options.Target, name: str, agent: bool) -> None:
             await app.access.revoke_token(token.id)
         return len(theirs)
 
-    count = run_with_app(work)
+    count = run_with_app(target, work)
     output.note(f"Revoked {_count(count, 'token')} of {kind} '{name}' in workspace '{workspace}'.")
 
 
 # The audit log
 
 
-@options.add("workspace", *OUTPUT_AND_DATA)
-@click.command()
+@options.command("audit", "workspace", *OUTPUT_AND_DATA)
 @click.option("--kind", type=click.Choice(KINDS), help="Only entries of this kind.")
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Maximum number of entries."
 )
 @click.option("--verify", is_flag=True, help="Check the hash chain instead, and print the newest hash.")
-@click.pass_obj
 def audit(target: options.Target, kind: str | None, limit: int, verify: bool) -> int:
     """Show the audit log: logins, token changes, denials, exports and deletions, newest first.
 
@@ -307,14 +289,14 @@ def audit(target: options.Target, kind: str | None, limit: int, verify: bool) ->
     missing entries. Store the printed hash elsewhere: it also reveals a log that was rewritten as a whole.
     """
     if not verify:
-        found = run_with_app(lambda app: app.audit_log(target.workspace, kind, limit))
-        _show(found, "id", "at", "workspace", "kind", "who", "what", "facts")
+        found = run_with_app(target, lambda app: app.audit_log(target.workspace, kind, limit))
+        _show(target, found, "id", "at", "workspace", "kind", "who", "what", "facts")
         return 0
 
     async def work(app: App) -> tuple[list[str], list[Any]]:
         return await app.check(), await app.audit_log(limit=1)
 
-    problems, newest = run_with_app(work)
+    problems, newest = run_with_app(target, work)
     for problem in problems:
         output.note(f"✗ {problem}")
     if not problems:
@@ -326,10 +308,9 @@ def audit(target: options.Target, kind: str | None, limit: int, verify: bool) ->
 # Backup, restore and purge
 
 
-@options.add(*options.DATA)
-@click.command(no_args_is_help=True)
+@options.command("backup", *options.DATA, no_args_is_help=True)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-def backup(file: Path) -> None:
+def backup(target: options.Target, file: Path) -> None:
     """Copy all data into FILE, a tar archive. Servers can keep working meanwhile.
 
     The archive is compressed if its name ends in .gz. It contains the databases, transcripts, uploads, token hashes
@@ -343,14 +324,12 @@ def backup(file: Path) -> None:
         await backups.back_up(file.absolute(), app.settings, app.trail, workspaces)
         return len(workspaces)
 
-    count = run_with_app(work)
+    count = run_with_app(target, work)
     output.note(f"Wrote {file.name}: {_count(count, 'workspace')}, {file.stat().st_size / 1024**2:.1f} MB.")
 
 
-@options.add(*options.DATA)
-@click.command(no_args_is_help=True)
+@options.command("restore", *options.DATA, no_args_is_help=True)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False, exists=True))
-@click.pass_obj
 def restore(target: options.Target, file: Path) -> None:
     """Restore a backup into an empty --home or an empty database.
 
@@ -361,10 +340,8 @@ def restore(target: options.Target, file: Path) -> None:
     output.note(f"Restored {', '.join(names)}. Check the data with 'palaver doctor'.")
 
 
-@options.add("workspace", *OUTPUT_AND_DATA)
-@click.command()
+@options.command("purge", "workspace", *OUTPUT_AND_DATA)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.pass_obj
 def purge(target: options.Target, yes: bool) -> None:
     """Permanently remove deleted items: empty the trash and rewrite the database files.
 
@@ -379,16 +356,14 @@ def purge(target: options.Target, yes: bool) -> None:
         names = [target.workspace] if target.workspace else await app.workspaces()
         return [await purge_workspace(await app.open(name), app.trail) for name in names]
 
-    _show(run_with_app(work), "workspace", "items", "images")
+    _show(target, run_with_app(target, work), "workspace", "items", "images")
 
 
 # Demo data
 
 
-@options.add("workspace", *options.DATA)
-@click.command("demo")
+@options.command("demo", "workspace", *options.DATA)
 @click.option("--anyway", is_flag=True, help="Also if the workspace already has threads.")
-@click.pass_obj
 def demo(target: options.Target, anyway: bool) -> None:
     """Fill a workspace with demo data: three weeks of a small team and its agents.
 

@@ -14,9 +14,7 @@ from palaver.doors.local.running_server import running_note
 from palaver.settings import Settings, given_settings
 
 
-@options.add("format", "json", *options.DATA)
-@click.command()
-@click.pass_obj
+@options.command("config", "format", "json", *options.DATA)
 def config(target: options.Target) -> None:
     """Show every setting: its value, its origin and its meaning.
 

@@ -45,15 +45,13 @@ class CheckResult:
         return f"{sign} {output.bold(self.what)}: {self.says}" + (f"\n    → {self.advice}" if self.advice else "")
 
 
-@options.add("format", "json", *options.DATA)
-@click.command()
+@options.command("doctor", "format", "json", *options.DATA)
 @click.option("--repair", is_flag=True, help="Repair damaged data.")
 @click.option(
     "--discard-missing",
     is_flag=True,
     help="With --repair: drop turns that are in no transcript. They are moved to the folder 'discarded'.",
 )
-@click.pass_obj
 def doctor(target: options.Target, repair: bool, discard_missing: bool) -> int:
     """Check the installation and the data, and give advice.
 

@@ -18,11 +18,9 @@ from palaver.operations.sessions.private import privacy_rules
 MOST_SHOWN = 20
 
 
-@options.add("format", "json", "home")
-@click.command()
+@options.command("privacy", "format", "json", "home")
 @click.argument("action", type=click.Choice(("list", "add", "remove")), default="list")
 @click.argument("places", nargs=-1, metavar="[FOLDER_OR_PROJECT]...")
-@click.pass_obj
 def privacy(target: options.Target, action: Literal["list", "add", "remove"], places: tuple[str, ...]) -> None:
     """List, add or remove folders and projects that are kept out: none of their sessions are recorded.
 
@@ -65,8 +63,7 @@ def _entry(place: str) -> str:
     return place.strip()
 
 
-@options.add(*options.ALL)
-@click.command(no_args_is_help=True)
+@options.command("forget", *options.ALL, no_args_is_help=True)
 @click.option("--session", metavar="ID", help="A session, with its subagents, or an imported conversation.")
 @click.option("--text", metavar="TEXT", help="Everything that contains this text, in any case.")
 @click.option("--since", metavar="TIME", help="Everything said at this time or later.")
@@ -76,7 +73,6 @@ def _entry(place: str) -> str:
 @click.option("--project", metavar="PROJECT", help="Only of this project: path ('.' is this folder), address or name.")
 @click.option("--dry-run", is_flag=True, help="List what would be removed, and remove nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-@click.pass_obj
 def forget(target: options.Target, /, dry_run: bool, yes: bool, **given: str | None) -> None:
     """Permanently remove a session, a text or a period from everything that palaver stores.
 

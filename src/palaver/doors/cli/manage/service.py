@@ -199,11 +199,9 @@ def _run(*commands: str) -> None:
 # The commands
 
 
-@options.add(*options.DATA)
 @settings_options("host", "port", "public_url", "auth", "log_level")
-@click.command("install")
+@options.command("install", *options.DATA)
 @click.option("--no-watch", is_flag=True, help="Do not record the sessions of coding agents.")
-@click.pass_obj
 def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
     """Run 'palaver serve --watch' in the background, now and at every login.
 
@@ -260,8 +258,8 @@ def install(target: options.Target, /, no_watch: bool, **flags: Any) -> None:
         output.note("The service stops when you log out. To keep it running: loginctl enable-linger")
 
 
-@click.command("remove")
-def remove() -> None:
+@options.command("remove")
+def remove(target: options.Target) -> None:
     """Stop the service and remove its file. The data stays."""
     old = service(["palaver"], {})
     if _own_content(old.path) is None:

@@ -92,8 +92,7 @@ class _Clients(click.ParamType[str]):
         return name
 
 
-@options.add("format", "json", "home")
-@click.command()
+@options.command("setup", "format", "json", "home")
 @click.argument("clients", nargs=-1, type=_Clients(), metavar="[CLIENT]...")
 @click.option("--url", metavar="URL", help="Use the server at this URL, such as your team's. '' means this machine.")
 @click.option("--token", metavar="TOKEN", help="Token for the server. [default: PALAVER_TOKEN]")
@@ -115,7 +114,6 @@ class _Clients(click.ParamType[str]):
     metavar="[FILE]",
     help="Only put a short block about palaver into AGENTS.md (and CLAUDE.md) of this folder.",
 )
-@click.pass_obj
 def setup(target: options.Target, /, clients: tuple[str, ...], agents_md: str | None, **flags: Any) -> int:
     """Connect the AI clients on this machine to palaver.
 
