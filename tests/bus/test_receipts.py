@@ -64,6 +64,19 @@ def test_a_receipt_follows_a_wake_to_the_answer(desk: Desk, api: httpx.Client):
     assert (found["state"], found["answer_id"], found["way"]) == ("answered", answer["id"], "wake")
 
 
+def test_a_message_that_came_while_the_agent_wrote_an_answer_is_shown_later(desk: Desk, api: httpx.Client):
+    thread, waiting = Thread(api), desk.held()
+    thread.post(f"@{desk.agent} which port?")
+    assert text_of(waiting)
+    second = thread.post(f"@{desk.agent} and which host?")
+    for answer in ("8080", "As I said."):
+        thread.post(answer, author=desk.agent)
+    assert only(receipts(api, second)) == ("stored", None, None)
+    assert "and which host?" in desk.report("stop")["text"]
+    desk.report("confirm")
+    assert only(receipts(api, second)) == ("read", "stop", 1)
+
+
 def test_a_prompt_a_stop_and_a_briefing_are_ways_and_turns_are_counted(desk: Desk, api: httpx.Client, place: Server):
     thread = Thread(api)
     desk.report("prompt", prompt="one")

@@ -92,7 +92,7 @@ def test_kept_unread_they_come_again(member: Member, thread: Thread):
 @pytest.mark.parametrize("how", ["msg_list", "msg_wait", "bus_connect", "msg_post"])
 def test_a_thread_that_was_read_is_not_new(member: Member, thread: Thread, how: str):
     member.join(thread)
-    thread.post(f"@{member.name} are you there")
+    asked = thread.post(f"@{member.name} are you there")
     if how == "msg_list":
         member.mcp.call("msg_list", thread_id=thread.id)
     elif how == "msg_wait":
@@ -100,7 +100,7 @@ def test_a_thread_that_was_read_is_not_new(member: Member, thread: Thread, how: 
     elif how == "bus_connect":
         member.join(thread)
     else:
-        member.mcp.call("msg_post", thread_id=thread.id, content="yes")
+        member.mcp.call("msg_post", thread_id=thread.id, content="yes", reply_to_msg_id=asked["id"])
     assert "For you:" not in member.catch_up()
 
 

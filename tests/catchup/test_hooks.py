@@ -417,7 +417,8 @@ def test_a_handled_message_does_not_return(program: Program, place: Server, api:
         program.hook("session-end")
     message = thread.post(f"@{name} which lighthouse is dark?")
     if how == "answered":
-        client.call("msg_post", thread_id=thread.id, content="the small one", **credentials)
+        answer = {"content": "the small one", "reply_to_msg_id": message["id"]}
+        client.call("msg_post", thread_id=thread.id, **answer, **credentials)
     elif how == "reacted":
         client.call("msg_react", message_id=message["id"], reaction="agree", **credentials)
     elif how == "read":

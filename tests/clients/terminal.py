@@ -73,7 +73,7 @@ class Terminal:
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         eventually(lambda: self.has_ended)
 
 

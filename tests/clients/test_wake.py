@@ -23,8 +23,9 @@ from tests.helpers import eventually, started_with
 
 pytestmark = pytest.mark.clients
 
-ASKS = {"claude": "❯", "codex": "Ask Codex", "opencode": "Ask anything"}
+ASKS = {"claude": "❯", "codex": "Ask Codex", "opencode": "Ask anything", "gemini": "Type your message"}
 """What a program shows when it waits for a prompt."""
+WOKEN = ("claude", "codex", "opencode")
 
 
 @dataclass
@@ -41,7 +42,8 @@ class Seat(Desk):
                 (self.home / name).write_text(content, "utf-8")
             done = started_with(self.env, "setup", self.name)
             assert done.returncode == 0, (done.stdout, done.stderr)
-            with open_terminal(self.command(), {**self.env, "TERM": "xterm-256color"}, work) as terminal:
+            env = {**self.env, "TERM": "xterm-256color", "CI": ""}
+            with open_terminal(self.command(), env, work) as terminal:
                 eventually(lambda: ASKS[self.program.name] in terminal.text)
                 yield terminal
 
@@ -49,7 +51,7 @@ class Seat(Desk):
         """What the program asks a person at its first start."""
         if self.program.name == "codex":
             return {".codex/config.toml": f'[projects."{work}"]\ntrust_level = "trusted"\n'}
-        if self.program.name == "opencode":
+        if self.program.name != "claude":
             return {}
         trust = {str(work): {"hasTrustDialogAccepted": True}}
         key = {"approved": [self.program.environment(self.start)["ANTHROPIC_API_KEY"]]}
@@ -57,11 +59,9 @@ class Seat(Desk):
         return {".claude.json": json.dumps(told)}
 
     def command(self) -> list[str]:
-        if self.program.name != "codex":
-            return [self.program.name]
-        command = self.program.command(self.start)[:-1]
-        left_out = ("exec", "--skip-git-repo-check")
-        return [word for word in command if word not in left_out] + ["--dangerously-bypass-hook-trust"]
+        more = {"codex": ["--dangerously-bypass-hook-trust"]}.get(self.program.name, [])
+        left_out = ("exec", "--skip-git-repo-check", "-p", "run", "Follow the script.")
+        return [word for word in self.program.command(self.start) if word not in left_out] + more
 
     @property
     def turns(self) -> list[str]:
@@ -71,10 +71,12 @@ class Seat(Desk):
 
     @property
     def is_idle(self) -> bool:
-        """Whether its last turn ended and it waits for a message."""
+        """Whether its last turn ended and it waits for a message, if it can."""
         file = self.palaver.home / "workspaces" / "default.db"
+        waits = "waiter <> ''" if self.program.name in WOKEN else "id_hash LIKE 'hook:%'"
         with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
-            return ("idle",) in database.execute("SELECT state FROM agent_connections WHERE waiter <> ''").fetchall()
+            found = database.execute(f"SELECT state FROM agent_connections WHERE {waits}").fetchall()
+        return ("idle",) in found
 
     @property
     def waiters(self) -> list[int]:
@@ -95,7 +97,7 @@ class Seat(Desk):
         assert self.turns[-1].count(text) == 1
 
 
-@pytest.fixture(params=list(ASKS))
+@pytest.fixture(params=WOKEN)
 def seat(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Seat]:
     program = next(program for program in PROGRAMS if program.name == request.param)
     place = to_test(program)

@@ -51,7 +51,8 @@ def _of_agent(read: Reader, stored: StoredMessage, agent: Agent, row: Row, posts
     way = row["way"] if row["shown_at"] or not is_read else "mcp"
     about: dict[str, Any] = {"name": agent.shown_name, "agent_id": agent.id, "way": way or None}
     about |= {"turn": row["turn"] if row["shown_at"] else None, "reaction": row["reaction"]}
-    if answer := _answer(stored, posts, bool(is_read)):
+    since = row["offered_at"] or row["seen_at"] or 0
+    if answer := _answer(stored, posts, since if is_read else None):
         return Receipt(**about, state="answered", at=instant(answer["created_at"]), answer_id=answer["id"])
     if row["reaction"]:
         state: ReceiptState = "declined" if row["reaction"].casefold() in DECLINED else "reacted"
@@ -65,11 +66,12 @@ def _of_agent(read: Reader, stored: StoredMessage, agent: Agent, row: Row, posts
     return Receipt(**about, state="stored" if is_reachable else "not_reached", reason=reason)
 
 
-def _answer(stored: StoredMessage, posts: list[Row], is_read: bool) -> Row | None:
+def _answer(stored: StoredMessage, posts: list[Row], read_at: int | None) -> Row | None:
     """The reply of an agent, or else its first post after it has read the message that replies to nothing."""
     replies = [(orjson.loads(post["data"]).get("reply_to_msg_id"), post) for post in posts]
     direct = next((post for to, post in replies if to == stored.message.id), None)
-    return direct or next((post for to, post in replies if to is None and is_read), None)
+    later = [post for to, post in replies if to is None and read_at is not None and post["created_at"] >= read_at]
+    return direct or next(iter(later), None)
 
 
 def _waits_for(read: Reader, agent: Agent) -> tuple[bool, str | None]:

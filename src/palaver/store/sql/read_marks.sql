@@ -7,8 +7,14 @@ INSERT INTO read_marks (reader, document_id, seq)
 SELECT :reader, d.id, :seq FROM documents d WHERE d.source = 'bus' AND d.native_id = :thread_id
 ON CONFLICT (reader, document_id) DO UPDATE SET seq = excluded.seq WHERE read_marks.seq < excluded.seq;
 
--- name: join_thread  a reader takes part in a thread from a seq on, unless it did before
-INSERT INTO read_marks (reader, document_id, seq) VALUES (:reader, :document_id, :seq) ON CONFLICT DO NOTHING;
+-- name: join_thread  a reader takes part in a thread from a seq on, unless it did before. Messages that are meant for it
+-- and that it was not shown stay unread
+INSERT INTO read_marks (reader, document_id, seq)
+SELECT CAST(:reader AS text), CAST(:document_id AS bigint), coalesce(min(n.seq) - 1, :seq) FROM mentions n
+WHERE n.name = :reader AND n.document_id = :document_id AND n.seen_at IS NULL
+  AND NOT EXISTS (SELECT 1 FROM delivered_messages x JOIN deliveries v ON v.id = x.delivery_id
+                  WHERE x.passage_id = n.passage_id AND v.reader = :reader AND v.shown_at IS NOT NULL)
+ON CONFLICT DO NOTHING;
 
 -- name: set_read_mark  set how far a reader has read a thread, also back
 INSERT INTO read_marks (reader, document_id, seq) VALUES (:reader, :document_id, :seq)
@@ -87,7 +93,8 @@ SELECT n.passage_id, n.document_id, n.seq, d.native_id AS thread_id, t.topic, m.
        CASE WHEN n.seen_at IS NOT NULL OR n.seq <= coalesce(m.seq, 0)
               OR EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = n.passage_id AND r.agent_id = :reader)
               OR EXISTS (SELECT 1 FROM passages q WHERE q.document_id = n.document_id AND q.position > n.seq
-                           AND (q.author_id = :agent_id OR (q.author_id IS NULL AND q.author = :person)))
+                           AND (q.data LIKE '%"reply_to_msg_id":"' || p.native_id || '"%' AND q.author_id = :agent_id
+                                OR q.author_id IS NULL AND q.author = :person))
             THEN 1 ELSE 0 END AS is_handled
 FROM mentions n JOIN passages p ON p.id = n.passage_id
 JOIN documents d ON d.id = n.document_id JOIN threads t ON t.document_id = n.document_id
@@ -106,7 +113,8 @@ WHERE n.name = :name AND n.seen_at IS NULL AND n.passage_id > :after AND t.statu
   AND n.seq > coalesce(m.seq, 0)
   AND NOT EXISTS (SELECT 1 FROM reactions r WHERE r.passage_id = n.passage_id AND r.agent_id = :reader)
   AND NOT EXISTS (SELECT 1 FROM passages q WHERE q.document_id = n.document_id AND q.position > n.seq
-                    AND (q.author_id = :agent_id OR (q.author_id IS NULL AND q.author = :person)))
+                    AND (q.data LIKE '%"reply_to_msg_id":"' || p.native_id || '"%' AND q.author_id = :agent_id
+                         OR q.author_id IS NULL AND q.author = :person))
   AND NOT EXISTS (SELECT 1 FROM delivered_messages x JOIN deliveries v ON v.id = x.delivery_id
                   WHERE x.passage_id = n.passage_id AND v.reader = :reader AND x.is_over = 0
                     AND (v.shown_at IS NOT NULL OR (v.session <> :session AND v.offered_at > :recent)))
