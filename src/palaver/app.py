@@ -292,7 +292,7 @@ class App:
         await self._note_losses()
         found = await asyncio.to_thread(self._database.check)
         found = found or await self._database.read(
-            lambda read: [f"{t} is missing" for t in missing_tables.missing(read, "server")]
+            lambda read: [f"{t} is missing" for t in missing_tables.missing(read.connection, "server")]
         )
         return found or await self._database.read(audit.problems)
 

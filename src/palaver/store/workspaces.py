@@ -326,10 +326,10 @@ def missing_tables(settings: Settings, name: str, kind: str = "workspace") -> li
     if engine_name(settings) == "postgres":
         from palaver.store.engines.postgres import schemas as postgres
 
-        return postgres.missing_tables_in(settings.database_url, schema_of(name, kind), kind, settings)
+        return postgres.missing_tables_in(settings.database_url, schema_of(name, kind), kind)
     from palaver.store.engines.sqlite import engine as sqlite
 
-    return sqlite.missing_tables_in(file_of(settings, name, kind), kind, settings)
+    return sqlite.missing_tables_in(file_of(settings, name, kind), kind)
 
 
 def has_lost_log(settings: Settings, name: str, kind: str = "workspace") -> bool:

@@ -148,7 +148,9 @@ class BackgroundCheck:
         return {f"{counted(damaged, 'text', 'is')} not as written": TAKE_COPIES} if damaged else {}
 
     async def _index(self, here: Workspace) -> Found:
-        if not here.is_index_filled:
+        if await here.read(documents.is_complete):
+            return {}
+        if not here.is_index_filled or here.is_importing():  # long texts are indexed after their change
             return None
         return {} if await here.read(documents.is_complete) else {"passages are missing in it": REBUILD}
 

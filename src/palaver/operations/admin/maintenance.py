@@ -156,8 +156,9 @@ async def _complete_index(here: Workspace, is_opening: bool) -> None:
 
     is_complete, has_marks = await here.read(look)
     if not is_complete:
+        is_being_filled = here.is_importing()  # also by a change whose long texts are indexed after it
         added = await fill_index(here)
-        if added and here.is_index_filled:  # it was complete before: somebody else removed rows
+        if added and here.is_index_filled and not is_being_filled:  # it was complete: somebody else removed rows
             here.check_state.report("search index", {f"{counted(added, 'passage', 'is')} not in it": MENDED})
     if not is_opening and not here.is_importing():
         await here.change(lambda change: change.connection.dialect.tidy(change.connection))

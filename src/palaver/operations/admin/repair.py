@@ -20,7 +20,7 @@ from palaver.store.admin import data_losses, tokens, trash
 from palaver.store.bus import agents, events
 from palaver.store.bus import threads as bus_threads
 from palaver.store.engines.database import Change
-from palaver.store.engines.missing_tables import is_derived, missing
+from palaver.store.engines.missing_tables import is_data, missing
 from palaver.store.library import documents
 from palaver.store.sessions import sessions
 from palaver.store.workspaces import (
@@ -211,7 +211,7 @@ class HealthProblem:
 async def health_problems(workspace: Workspace) -> list[HealthProblem]:
     """Problems for load balancers and monitors. They contain no names, as everyone may read them."""
     found = [HealthProblem(says, stops=True) for says in workspace.engine.lost_files()]
-    if gone := await workspace.read(lambda read: missing(read, "workspace")):
+    if gone := await workspace.read(lambda read: missing(read.connection, "workspace")):
         found.append(HealthProblem(f"tables or indexes are missing in the database: {', '.join(gone)}", stops=True))
         return found
     recorded, gone_files = await missing_transcripts(workspace)
@@ -265,7 +265,7 @@ async def repair(settings: Settings, *, discard_missing: bool = False) -> AsyncI
             continue
         if gone := await asyncio.to_thread(missing_tables, settings, name):
             says = f"recreated missing tables or indexes: {', '.join(gone)}"
-            if lost := [table for table in gone if not is_derived(engine_name(settings), "workspace", table)]:
+            if lost := [table for table in gone if is_data("workspace", table)]:
                 says = f"tables are missing, and nothing else has their rows: {', '.join(lost)}. Restore a backup"
             yield Repaired(f"workspace {name}", says, is_whole=not lost)
         if engine_name(settings) == "postgres":
@@ -300,7 +300,7 @@ async def _repair_files(settings: Settings) -> AsyncIterator[Repaired]:
         found = await asyncio.to_thread(recovery.check_file, path)
         if not found:
             gone = await asyncio.to_thread(missing_tables, settings, what.removeprefix("workspace "), kind)
-            found = [f"the table {one} is missing" for one in gone if not is_derived("sqlite", kind, one)]
+            found = [f"the table {one} is missing" for one in gone if is_data(kind, one)]
         if not found:
             continue
         if recovery.is_index_alone(found) and await asyncio.to_thread(recovery.recreate_index, path):

@@ -1,118 +1,97 @@
 """Finds missing tables and indexes, and creates those that can be filled again.
 
-Search indexes, marks and vectors are derived data. They are created empty and filled from texts and transcripts. Any
-other missing table means lost data: it is reported, and never created empty.
+Search indexes, marks and vectors are derived data, as are all indexes. `sql/derived/` has the statements that create
+them empty; they are filled from texts and transcripts. Any other missing table means lost data: it is reported, and
+never created empty.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import orjson
 
 from palaver.store.engines import named_sql
-from palaver.store.engines.database import Reader
+from palaver.store.engines.database import Connection
 
 if TYPE_CHECKING:
     import apsw
 
-DERIVED_TABLES = ("vectors", "transcript_marks", "search_sessions", "mcp_sessions")
-"""Tables outside the search index that can be filled from other data, or that may begin empty."""
-SEARCH_INDEX = "passage_"
-"""Prefix of the tables of the search index."""
+DATA_TABLES = {
+    "workspace": {
+        "agent_connections", "agent_secrets", "agents", "bodies", "closed_points", "counters", "delivered_messages",
+        "deliveries", "documents", "edits", "events", "import_jobs", "mentions", "names", "origins", "passages",
+        "post_keys", "post_times", "questions", "reactions", "read_marks", "readers", "returns", "saved_searches",
+        "templates", "threads", "watched_files", "webhook_calls", "webhooks", "workspace_settings",
+    },
+    "server": {
+        "audit", "audit_head", "logins", "oauth_agents", "oauth_clients", "oauth_grants", "oauth_secrets", "tokens",
+        "webhook_workspaces", "workspaces",
+    },
+}  # fmt: skip
+"""The tables whose rows are in no other place."""
 INDEX_TABLES = ("passage_index", "passage_trigrams")
 """The full-text index and the substring index."""
-LINKED_TABLES = ("passage_totals", "passage_parts", "passage_index")
-"""Tables of PostgreSQL that depend on each other. They are created together."""
-SUBSTRING_TABLES = ("passage_trigrams", "passage_runs")
-"""The substring index of PostgreSQL. Its tables are created together too."""
-
-_CREATE = re.compile(r"CREATE (TABLE|(?:UNIQUE )?INDEX) (\w+)(?: ON (\w+))?")
-_ALTER = re.compile(r"(?:ALTER (?:TABLE|INDEX)|CREATE TRIGGER \w+ AFTER \w+ ON) (\w+)")
-_DROP = re.compile(r"DROP (?:TABLE|INDEX) (?:IF EXISTS )?(\w+)")
-
-
-@dataclass
-class SchemaPart:
-    """A table or an index of the newest schema, with the statements that create it."""
-
-    name: str
-    table: str
-    is_index: bool
-    statements: list[str]
-
-    @property
-    def is_derived(self) -> bool:
-        return self.is_index or self.table.startswith(SEARCH_INDEX) or self.table in DERIVED_TABLES
-
-
-def missing(read: Reader, kind: str) -> list[str]:
-    """The names of tables and indexes that are missing."""
-    expected = parts(read.connection.dialect.name, kind).keys()
-    there = {row["name"] for row in read.all("schema_names", names=orjson.dumps(list(expected)).decode())}
-    return sorted(expected - there)
-
-
-def is_derived(dialect: str, kind: str, name: str) -> bool:
-    return parts(dialect, kind)[name].is_derived
-
-
-def parts(dialect: str, kind: str) -> dict[str, SchemaPart]:
-    """The tables and indexes of the newest schema, by name."""
-    return _sqlite_parts(kind) if dialect == "sqlite" else _postgres_parts(kind)
-
-
-def restart_substring_index() -> str:
-    """The statement that makes the substring index be filled again. It is the same for both engines."""
-    return named_sql.load("sqlite")["restart_substring_index"]
-
-
-# SQLite
+OTHER_INDEX_TABLES = {
+    "sqlite": {f"{table}_{part}": table for table in INDEX_TABLES for part in ("data", "idx", "docsize", "config")},
+    "postgres": {
+        "passage_totals": "passage_index",
+        "passage_parts": "passage_index",
+        "passage_runs": "passage_trigrams",
+    },
+}
+"""Tables that are only created together with one of these two."""
 
 
 @cache
-def _sqlite_parts(kind: str) -> dict[str, SchemaPart]:
-    """The tables and indexes of an empty database after all migrations."""
-    import apsw
-
-    empty = apsw.Connection(":memory:")
-    try:
-        for _, sql in named_sql.migrations("sqlite", kind):
-            empty.execute(sql)
-        rows = empty.execute(named_sql.load("sqlite")["schema_parts"]).fetchall()
-    finally:
-        empty.close()
-    found = [SchemaPart(str(name), str(table), type == "index", [str(sql)]) for name, table, type, sql in rows if sql]
-    return {part.name: part for part in found if not part.name.startswith("sqlite_")}
+def _derived(dialect: str, kind: str) -> dict[str, str]:
+    """The statements that create each table and index with derived data, tables first."""
+    folder = files("palaver.store") / "sql" / "derived"
+    tables = named_sql.statements(folder / f"{dialect}.sql") if kind == "workspace" else {}
+    indexes = (folder / f"{kind}_indexes.sql").read_text("utf-8").partition("\n\n")[2].strip(";\n").split(";\n")
+    return tables | {sql.partition(" ON ")[0].split()[-1]: sql for sql in indexes}
 
 
-def create_in_sqlite(raw: apsw.Connection, kind: str, gone: list[str]) -> list[str]:
-    """Create the missing tables and indexes of derived data, empty. Returns their names."""
-    expected = _sqlite_parts(kind)
-    copies = [name for name in gone if expected[name].is_derived]
-    virtual = [part for part in expected.values() if part.statements[0].startswith("CREATE VIRTUAL TABLE")]
-    damaged = [part for part in virtual if any(_belongs(name, part.name) for name in copies)]
-    with raw:
-        for part in damaged:
-            drop_virtual(raw, part.name)
-        for part in damaged:
-            raw.execute(part.statements[0])
-        there = {str(name) for (name,) in raw.execute(named_sql.load("sqlite")["schema_names"])}
-        for name in copies:
-            if name not in there and expected[name].table in there | set(copies):
-                raw.execute(expected[name].statements[0])
-        if any(part.name in INDEX_TABLES for part in damaged):
-            tune_index(raw)
-            raw.execute(restart_substring_index())
-    return copies
+def is_data(kind: str, name: str) -> bool:
+    return name in DATA_TABLES[kind]
 
 
-def _belongs(name: str, table: str) -> bool:
-    """Is this the virtual table, or one of the tables that hold its data?"""
-    return name == table or (name.startswith(f"{table}_") and table in INDEX_TABLES)
+def expected(dialect: str, kind: str) -> set[str]:
+    """The names of all tables and indexes of the newest schema."""
+    others = OTHER_INDEX_TABLES[dialect] if kind == "workspace" else ()
+    return {*DATA_TABLES[kind], *_derived(dialect, kind), *others}
+
+
+def missing(connection: Connection, kind: str) -> list[str]:
+    """The names of tables and indexes that are missing."""
+    wanted = expected(connection.dialect.name, kind)
+    names = {"names": orjson.dumps(list(wanted)).decode()}
+    there = {row["name"] for row in connection.fetch(connection.dialect.sql("schema_names"), names)}
+    return sorted(wanted - there)
+
+
+def create(
+    connection: Connection, kind: str, run: Callable[[str], object], drop: Callable[[str], object] = lambda table: None
+) -> list[str]:
+    """Create the missing tables and indexes with derived data, empty. Returns their names.
+
+    `drop` removes what is left of an index table, where its statements do not do that.
+    """
+    dialect, before = connection.dialect.name, missing(connection, kind)
+    gone = before
+    for _ in range(2):  # with a table its other indexes are dropped
+        lost = [f" {name} " for name in gone if is_data(kind, name)]
+        wanted = {OTHER_INDEX_TABLES[dialect].get(name, name) for name in gone}
+        for name, sql in _derived(dialect, kind).items():
+            if name in wanted and not any(table in sql for table in lost):
+                if name in INDEX_TABLES:
+                    drop(name)
+                run(sql)
+        gone = missing(connection, kind) if wanted else []
+    return sorted(set(before) - set(gone))
 
 
 def drop_virtual(raw: apsw.Connection, table: str) -> None:
@@ -126,54 +105,6 @@ def drop_virtual(raw: apsw.Connection, table: str) -> None:
         raw.execute("PRAGMA writable_schema = ON")
         raw.execute("DELETE FROM sqlite_schema WHERE name = ?", (table,))
         raw.execute("PRAGMA writable_schema = RESET")
-        rows = raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-        for (name,) in rows:
-            if _belongs(str(name), table):
-                raw.execute(f"DROP TABLE {name}")
-
-
-def tune_index(raw: apsw.Connection) -> None:
-    """Apply the settings of the indexes again. They are lines of the migrations."""
-    for _, sql in named_sql.migrations("sqlite", "workspace"):
-        for line in re.findall(rf"^INSERT INTO (?:{'|'.join(INDEX_TABLES)}) .*;$", sql, re.MULTILINE):
-            raw.execute(line)
-
-
-# PostgreSQL
-
-
-@cache
-def _postgres_parts(kind: str) -> dict[str, SchemaPart]:
-    """The tables and indexes that the migrations create and no later one drops."""
-    found: dict[str, SchemaPart] = {}
-    for _, sql in named_sql.migrations("postgres", kind):
-        bare = re.sub(r"--[^\n]*", "", sql)
-        for statement in (piece.strip() for piece in re.split(r";\s*\n", bare)):
-            if made := _CREATE.match(statement):
-                name, table = made[2], made[3] or made[2]
-                found[name] = SchemaPart(name, table, made[1] != "TABLE", [statement])
-            elif changed := _ALTER.match(statement):
-                if part := found.get(changed[1]):
-                    part.statements.append(statement)
-            elif dropped := _DROP.match(statement):
-                found = {name: part for name, part in found.items() if dropped[1] not in (name, part.table)}
-    return found
-
-
-def creation_for_postgres(kind: str, gone: list[str]) -> tuple[list[str], list[str]]:
-    """The names of missing derived tables and indexes, and the statements that create them, tables first."""
-    expected = _postgres_parts(kind)
-    before = list[str]()
-    for together in (LINKED_TABLES, SUBSTRING_TABLES):
-        if any(name in together for name in gone):
-            before.append(f"DROP TABLE IF EXISTS {', '.join(together)} CASCADE")
-            gone = sorted({*gone, *(name for name, part in expected.items() if part.table in together)})
-    copies = [expected[name] for name in gone if expected[name].is_derived]
-    lost = {expected[name].table for name in gone if not expected[name].is_index}
-    made = {part.name for part in copies if not part.is_index}
-    copies = [part for part in copies if part.name in made or part.table in made or part.table not in lost]
-    copies.sort(key=lambda part: part.is_index)
-    statements = before + [statement for part in copies for statement in part.statements]
-    if "passage_trigrams" in made:
-        statements.append(restart_substring_index())
-    return sorted(part.name for part in copies), statements
+        for name, owner in OTHER_INDEX_TABLES["sqlite"].items():
+            if owner == table:
+                raw.execute(f"DROP TABLE IF EXISTS {name}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 _MACROS = {
     "sqlite": {
@@ -42,12 +43,16 @@ def load(dialect: str) -> dict[str, str]:
     found: dict[str, str] = {}
     places = [place for part in (folder, folder / dialect) for place in part.iterdir() if place.name.endswith(".sql")]
     for place in sorted(places, key=lambda place: place.name):
-        parts = _NAME.split(place.read_text("utf-8"))[1:]
-        bodies = (translated(body, dialect).strip().rstrip(";") for body in parts[1::2])
-        own = dict(zip(parts[::2], bodies, strict=True))
+        own = {name: translated(body, dialect) for name, body in statements(place).items()}
         assert own.keys().isdisjoint(found), f"{place.name} repeats the names {own.keys() & found.keys()}"
         found |= own
     return found
+
+
+def statements(place: Traversable) -> dict[str, str]:
+    """The statements of a file, by name."""
+    parts = _NAME.split(place.read_text("utf-8"))[1:]
+    return {name: body.strip().rstrip(";") for name, body in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def translated(sql: str, dialect: str) -> str:

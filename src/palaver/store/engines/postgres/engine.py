@@ -28,7 +28,6 @@ from palaver.store.engines.database import (
     EngineStats,
     Pending,
     PrepareText,
-    Reader,
     SearchReader,
     write_events,
     write_index,
@@ -112,7 +111,7 @@ class PostgresEngine:
             self.create_missing_tables()
 
     def _missing_tables(self, raw: RawConnection) -> list[str]:
-        return missing_tables.missing(Reader(PostgresConnection(raw, self._dialect), self._settings), self._kind)
+        return missing_tables.missing(PostgresConnection(raw, self._dialect), self._kind)
 
     def on_commit(self, told: Callable[[list[Event]], None]) -> None:
         self._told = told
@@ -308,17 +307,14 @@ class PostgresEngine:
                 return []
         with readable_errors(), schemas.connect(self._url, self._schema) as raw:
             schemas.lock(raw, self._schema)  # servers starting at once take turns
-            gone = self._missing_tables(raw)
-            made, statements = missing_tables.creation_for_postgres(self._kind, gone)
-            for statement in statements:
-                raw.execute(statement.encode())
-            return made
+            connection = PostgresConnection(raw, self._dialect)
+            return missing_tables.create(connection, self._kind, lambda sql: raw.execute(sql.encode()))
 
     def empty_index(self) -> None:
         with readable_errors(), schemas.connect(self._url, self._schema) as raw:
-            tables = (*missing_tables.LINKED_TABLES, *missing_tables.SUBSTRING_TABLES)
+            tables = (*missing_tables.INDEX_TABLES, *missing_tables.OTHER_INDEX_TABLES["postgres"])
             raw.execute(f"TRUNCATE {', '.join(tables)}".encode())
-            raw.execute(missing_tables.restart_substring_index().encode())
+            raw.execute(self._dialect.sql("restart_substring_index").encode())
 
     def stats(self) -> EngineStats:
         return replace(self._stats, waiting=len(self._waiting))

@@ -10,9 +10,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from palaver.errors import Unavailable
-from palaver.settings import Settings
 from palaver.store.engines import missing_tables, named_sql
-from palaver.store.engines.database import Reader
 from palaver.store.engines.postgres.connection import PostgresConnection, RawConnection, readable_errors
 from palaver.store.engines.postgres.dialect import PostgresDialect
 from palaver.store.engines.postgres.shared_connections import borrowed
@@ -71,12 +69,12 @@ def _version(raw: AnyConnection) -> int:
     return int(row["number"]) if row else 0
 
 
-def missing_tables_in(url: str, schema: str, kind: str, settings: Settings) -> list[str]:
+def missing_tables_in(url: str, schema: str, kind: str) -> list[str]:
     """The tables and indexes that are missing in a schema. Nothing is changed."""
     with readable_errors(), connect(url, schema) as raw:
         if _version(raw) != named_sql.migrations("postgres", kind)[-1][0]:
             return []  # an older schema, which is migrated when it is opened
-        return missing_tables.missing(Reader(PostgresConnection(raw, PostgresDialect()), settings), kind)
+        return missing_tables.missing(PostgresConnection(raw, PostgresDialect()), kind)
 
 
 def schemas(url: str, prefix: str) -> list[str]:

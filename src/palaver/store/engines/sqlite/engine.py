@@ -31,7 +31,6 @@ from palaver.store.engines.database import (
     EngineStats,
     Pending,
     PrepareText,
-    Reader,
     Row,
     SearchReader,
     json_batches,
@@ -181,8 +180,7 @@ class SqliteEngine:
             if self.has_lost_log:
                 commit_mark.forget(path)
             migrate(self._writer, schema)
-            if gone := missing_tables.missing(Reader(self._writer, settings), schema):
-                missing_tables.create_in_sqlite(self._writer.raw, schema, gone)
+            create_missing_tables(self._writer, schema)
             self._opened = os.stat(path)
         self._jobs = WriteQueue()
         self._told: Callable[[list[Event]], None] = lambda events: None
@@ -334,12 +332,11 @@ class SqliteEngine:
 
     def create_missing_tables(self) -> list[str]:
         with readable_errors(), connected(self.path, read_only=False) as own:
-            gone = missing_tables.missing(Reader(own, self._settings), self._kind)
-            return missing_tables.create_in_sqlite(own.raw, self._kind, gone) if gone else []
+            return create_missing_tables(own, self._kind)
 
     def empty_index(self) -> None:
         with readable_errors(), connected(self.path, read_only=False) as own:
-            missing_tables.create_in_sqlite(own.raw, self._kind, list(missing_tables.INDEX_TABLES))
+            empty_index(own)
 
     def copy_into(self, folder: Path) -> int:
         """Copy the file in one read transaction. The writer is not blocked."""
@@ -375,6 +372,19 @@ class SqliteEngine:
         self._checkpoints.mark.close()
 
 
+def create_missing_tables(own: SqliteConnection, kind: str) -> list[str]:
+    with own.raw:
+        made = missing_tables.create(own, kind, own.raw.execute, partial(missing_tables.drop_virtual, own.raw))
+    return made
+
+
+def empty_index(own: SqliteConnection) -> None:
+    with own.raw:
+        for table in missing_tables.INDEX_TABLES:
+            missing_tables.drop_virtual(own.raw, table)
+        create_missing_tables(own, "workspace")
+
+
 def problems_of(path: Path) -> list[str]:
     """The problems that SQLite's own check finds in a file: its pages, tables, indexes and the search index."""
     with connected(path) as own:
@@ -404,12 +414,12 @@ def quick_problems_of(path: Path, is_stopped: Callable[[], bool] = lambda: False
     return found
 
 
-def missing_tables_in(path: Path, kind: str, settings: Settings) -> list[str]:
+def missing_tables_in(path: Path, kind: str) -> list[str]:
     """The tables and indexes that are missing in a file. Nothing is changed."""
     with readable_errors(), connected(path) as own:
         if own.raw.pragma("user_version") != named_sql.migrations("sqlite", kind)[-1][0]:
             return []  # an older file, which is migrated when it is opened
-        return missing_tables.missing(Reader(own, settings), kind)
+        return missing_tables.missing(own, kind)
 
 
 def has_lost_log(path: Path) -> bool:

@@ -26,7 +26,7 @@ from palaver.model.times import micros, now
 from palaver.store.engines import missing_tables, named_sql
 from palaver.store.engines.id_ranges import SOURCES, WIDTH
 from palaver.store.engines.sqlite import commit_mark
-from palaver.store.engines.sqlite.engine import connected, problems_of, readable_errors
+from palaver.store.engines.sqlite.engine import connected, empty_index, problems_of, readable_errors
 from palaver.synced_files import sync_folder
 from palaver.text.checksum import checksum_of
 
@@ -91,14 +91,10 @@ def is_index_alone(problems: list[str]) -> bool:
 def recreate_index(path: Path) -> bool:
     """Replace damaged search indexes by empty ones. Returns False if other tables are damaged too."""
     with suppress(apsw.Error, PalaverError), readable_errors():
-        with connected(path, read_only=False) as own, own.raw:
-            made = own.raw.execute(_sql("virtual_tables")).fetchall()
-            for name, _ in made:
-                own.raw.execute(f"DROP TABLE {name}")
-            for _, sql in made:
-                own.raw.execute(str(sql))
-            missing_tables.tune_index(own.raw)
-            own.raw.execute(missing_tables.restart_substring_index())
+        with connected(path, read_only=False) as own:
+            if own.raw.pragma("user_version") != named_sql.migrations("sqlite", "workspace")[-1][0]:
+                return False  # the index of an earlier version
+            empty_index(own)
         return not check_file(path)
     return False
 
@@ -169,7 +165,7 @@ def _fill(fresh: Path, kind: str, old: apsw.Connection | None, result: RecoveryR
                 for name in ("recover_thread_counts", "recover_event_counter", "recover_number_counters"):
                     new.raw.execute(_sql(name))
                 if new.raw.pragma("user_version") >= 6:
-                    new.raw.execute(missing_tables.restart_substring_index())
+                    new.raw.execute(_sql("restart_substring_index"))
         # All data is then in the one file that is renamed.
         new.raw.execute("PRAGMA journal_mode = DELETE").fetchall()
 

@@ -1,6 +1,3 @@
--- name: virtual_tables  the search indexes and the statements that create them
-SELECT name, sql FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE%' ORDER BY rowid;
-
 -- name: full_text_tables  virtual tables of FTS5
 SELECT name FROM sqlite_schema WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING fts5 %';
 
@@ -10,9 +7,6 @@ ORDER BY name;
 
 -- name: all_tables  every table, also the virtual ones and those that hold their data
 SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY rowid;
-
--- name: schema_parts  tables and indexes with the statements that create them
-SELECT name, tbl_name, type, sql FROM sqlite_schema WHERE type IN ('table', 'index');
 
 -- name: lost_documents  documents that passages belong to and that do not exist
 SELECT document_id, min(id), min(created_at) FROM passages
