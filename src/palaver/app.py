@@ -128,7 +128,7 @@ class App:
         indexing = asyncio.create_task(self._prepare(here))
         self._workspaces[name] = OpenedWorkspace(here, reopening, time.monotonic(), indexing)
         await asyncio.wait((indexing,), timeout=INDEX_WAIT_SECONDS)
-        await self._close_least_used()
+        await self.close_idle_workspaces()
         return here
 
     async def _prepare(self, here: Workspace) -> bool:
@@ -146,23 +146,13 @@ class App:
             raise NotFound("workspace", name, "It was deleted.")
         return open_engine(self.settings, name)
 
-    def _idle_workspaces(self) -> list[OpenedWorkspace]:
-        """Those first that were not used for longest."""
-        return sorted((one for one in self._workspaces.values() if one.is_idle), key=lambda one: one.used_at)
-
-    async def _close_least_used(self) -> None:
-        """Close databases until at most MOST_OPEN are open."""
-        too_many = len(self.opened()) - MOST_OPEN
-        for one in self._idle_workspaces()[: max(0, too_many)]:
-            await one.close_database()
-
     async def close_idle_workspaces(self, seconds: float = IDLE_SECONDS) -> None:
-        """Close the databases of workspaces that nobody used for this long."""
-        before = time.monotonic() - seconds
-        for one in self._idle_workspaces():
-            if one.used_at <= before:
+        """Close the databases of workspaces that nobody used for this long, and then until MOST_OPEN are open."""
+        before, too_many = time.monotonic() - seconds, len(self.opened()) - MOST_OPEN
+        idle = (one for one in self._workspaces.values() if one.is_idle)
+        for number, one in enumerate(sorted(idle, key=lambda one: one.used_at)):
+            if one.used_at <= before or number < too_many:
                 await one.close_database()
-        await self._close_least_used()
 
     def opened(self) -> list[Workspace]:
         """The workspaces whose databases are open now."""

@@ -1,4 +1,4 @@
-"""The clients: a table with one row a program. A row says where its settings are and what they look like."""
+"""The programs that palaver can be set up in. `clients.toml` says where their settings are and what they look like."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -239,8 +240,8 @@ class ClientProgram:
     has_groups: bool = True
     """`hooks.EVENT` is a list of groups with a list of hooks, and not a list of hooks."""
 
-    has_package: Callable[[Machine], bool] = lambda machine: False
-    """Whether a plugin or an extension with the same hooks is installed."""
+    extension: str = ""
+    """The folder of an extension that has the same hooks."""
 
     advice: str = ""
     """What is left for a person to do after a change."""
@@ -251,6 +252,12 @@ class ClientProgram:
     @property
     def starts_programs_only(self) -> bool:
         return not self.http
+
+    def has_package(self, machine: Machine) -> bool:
+        """Whether a plugin or an extension with the same hooks is installed."""
+        if self.name == "claude-code":
+            return _has_claude_plugin(machine)
+        return bool(self.extension) and machine.path(self.extension).is_dir()
 
     def is_installed(self, machine: Machine) -> bool:
         return (
@@ -368,128 +375,12 @@ def about_history(machine: Machine) -> str:
     return f"Claude Code deletes sessions after {days} days ({DAYS_KEPT} in its settings.json)."
 
 
-_EVENTS_OF_CLAUDE = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
+def _clients() -> Iterator[ClientProgram]:
+    table = tomllib.loads((files("palaver.setup") / "clients.toml").read_text("utf-8"))
+    for row in table["client"]:
+        values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+        yield ClientProgram(**values)
 
-CLIENTS: tuple[ClientProgram, ...] = (
-    ClientProgram(
-        "claude-code",
-        "Claude Code",
-        folders=("{claude}",),
-        server_files=("{claude_state}/.claude.json",),
-        server_key="mcpServers",
-        http={"type": "http", "url": "{url}"},
-        stdio={"type": "stdio"},
-        signs=("{home}/.claude.json",),
-        programs=("claude",),
-        hooks_file="settings.json",
-        events=_EVENTS_OF_CLAUDE,
-        wakes="rewake",
-        permission_event="PermissionRequest",
-        has_package=_has_claude_plugin,
-    ),
-    ClientProgram(
-        "claude-desktop",
-        "Claude Desktop",
-        folders=("{applications}/Claude",),
-        server_files=("claude_desktop_config.json",),
-        server_key="mcpServers",
-        advice="Restart Claude Desktop.",
-    ),
-    ClientProgram(
-        "codex",
-        "Codex",
-        folders=("{codex}",),
-        server_files=("config.toml",),
-        server_key="mcp_servers",
-        http={"url": "{url}"},
-        programs=("codex",),
-        hooks_file="hooks.json",
-        events=_EVENTS_OF_CLAUDE,
-        wakes="queue",
-        permission_event="PermissionRequest",
-        longest_end=3,  # Codex prints a warning at each start if the file asks for more.
-        # Codex runs a hook only after a person has trusted it. Setup does not write that trust.
-        hook_advice=f"Codex runs new hooks only after you trust them. {TRUST}",
-    ),
-    ClientProgram(
-        "gemini-cli",
-        "Gemini CLI",
-        folders=("{home}/.gemini",),
-        server_files=("settings.json",),
-        server_key="mcpServers",
-        http={"url": "{url}", "type": "http"},
-        programs=("gemini",),
-        hooks_file="settings.json",
-        events=("SessionStart", "BeforeAgent", "AfterAgent", "PreCompress", "SessionEnd"),
-        hook_unit=1_000,
-        has_package=lambda machine: machine.path("{home}/.gemini/extensions/palaver").is_dir(),
-    ),
-    ClientProgram(
-        "cursor",
-        "Cursor",
-        folders=("{home}/.cursor",),
-        server_files=("mcp.json",),
-        server_key="mcpServers",
-        http={"url": "{url}"},
-        signs=("{applications}/Cursor",),
-        programs=("cursor", "cursor-agent"),
-        hooks_file="hooks.json",
-        events=("sessionStart", "beforeSubmitPrompt", "stop", "preCompact", "sessionEnd"),
-        has_groups=False,
-    ),
-    ClientProgram(
-        "vs-code",
-        "VS Code",
-        folders=("{applications}/Code", "{applications}/Code - Insiders"),
-        server_files=("User/mcp.json",),
-        server_key="servers",
-        http={"type": "http", "url": "{url}"},
-        stdio={"type": "stdio"},
-        programs=("code",),
-    ),
-    ClientProgram(
-        "opencode",
-        "opencode",
-        folders=("{config}/opencode",),
-        server_files=("opencode.jsonc", "opencode.json"),
-        server_key="mcp",
-        http={"type": "remote", "url": "{url}"},
-        programs=("opencode",),
-        hooks_file="plugins/palaver.js",
-        wakes="plugin",
-    ),
-    ClientProgram(
-        "windsurf",
-        "Windsurf",
-        folders=("{home}/.codeium/windsurf",),
-        server_files=("mcp_config.json",),
-        server_key="mcpServers",
-        http={"serverUrl": "{url}"},
-        programs=("windsurf",),
-    ),
-    ClientProgram(
-        "zed",
-        "Zed",
-        folders=("{config}/zed",),
-        server_files=("settings.json",),
-        server_key="context_servers",
-        http={"url": "{url}"},
-        programs=("zed", "zeditor"),
-    ),
-    ClientProgram(
-        "cline",
-        "Cline",
-        folders=(
-            "{home}/.cline/data",
-            "{applications}/Code/User/globalStorage/saoudrizwan.claude-dev",
-            "{applications}/Code - Insiders/User/globalStorage/saoudrizwan.claude-dev",
-            "{applications}/Cursor/User/globalStorage/saoudrizwan.claude-dev",
-        ),
-        server_files=("settings/cline_mcp_settings.json",),
-        server_key="mcpServers",
-        http={"type": "streamableHttp", "url": "{url}"},  # without a type Cline uses the legacy SSE transport
-        stdio={"type": "stdio"},
-        programs=("cline",),
-    ),
-)
+
+CLIENTS = tuple(_clients())
 BY_NAME = {client.name: client for client in CLIENTS}

@@ -13,6 +13,7 @@ import re
 import shutil
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -300,28 +301,26 @@ def _show_fields(answer: Mapping[str, Any], columns: Sequence[str]) -> None:
 
 # Events
 
+SUMMARIES = {
+    "msg.new": "{author_name}: {content}",
+    "msg.edit": "{edited_by}: {content}",
+    "msg.react": "{reaction} on {message_id}",
+    "msg.unreact": "{reaction} on {message_id}",
+    "msg.delete": "{message_id}",
+    "thread.new": "{topic} [{status}]",
+    "thread.state": "{topic} [{status}]",
+    "thread.deleted": "{topic}",
+    "agent.online": "{name}",
+    "agent.offline": "{name}",
+}
+"""What the line of an event says of it, by its type."""
+
 
 def event_line(id: int, type: str, data: Mapping[str, Any]) -> str:
     """An event on one line: id, type, thread and a summary."""
     thread = str(data.get("thread_id") or "-")
-    return f"{id}  {bold(_padded(type, 14))}{thread}  {one_line(clean(_event_summary(type, data)))}".rstrip()
-
-
-def _event_summary(type: str, data: Mapping[str, Any]) -> str:
-    match type:
-        case "msg.new":
-            return f"{data.get('author_name')}: {data.get('content')}"
-        case "msg.edit":
-            return f"{data.get('edited_by')}: {data.get('content')}"
-        case "msg.react" | "msg.unreact":
-            return f"{data.get('reaction')} on {data.get('message_id')}"
-        case "msg.delete":
-            return str(data.get("message_id"))
-        case "thread.new" | "thread.state":
-            return f"{data.get('topic')} [{data.get('status')}]"
-        case "thread.deleted":
-            return str(data.get("topic"))
-        case "agent.online" | "agent.offline":
-            return str(data.get("display_name") or data.get("name"))
-        case _:
-            return str(data.get("reason") or "")
+    facts = defaultdict(lambda: None, data)
+    if type.startswith("agent."):
+        facts["name"] = data.get("display_name") or data.get("name")
+    summary = SUMMARIES[type].format_map(facts) if type in SUMMARIES else str(data.get("reason") or "")
+    return f"{id}  {bold(_padded(type, 14))}{thread}  {one_line(clean(summary))}".rstrip()

@@ -22,6 +22,12 @@ from palaver.settings import Settings
 from palaver.synced_files import make_folder, sync_folder
 
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+_BEGINS = {
+    ".png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    ".jpg": re.compile(rb"\xff\xd8\xff"),
+    ".gif": re.compile(rb"GIF8[79]a"),
+    ".webp": re.compile(rb"RIFF.{4}WEBP", re.DOTALL),
+}
 FORM_BYTES = 64 * 1024
 """Maximum size of the multipart form around the file."""
 FILE = ".bin"
@@ -32,15 +38,7 @@ _TYPE = re.compile(r"[\w.+-]{1,80}/[\w.+-]{1,80}")
 
 def extension_of(data: bytes) -> str | None:
     """The file extension for this content."""
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return ".png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return ".jpg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return ".gif"
-    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
-        return ".webp"
-    return None
+    return next((extension for extension, begins in _BEGINS.items() if begins.match(data)), None)
 
 
 def folder(settings: Settings, workspace: str) -> Path:

@@ -16,8 +16,7 @@ from urllib.parse import unquote
 
 from palaver.importers import Unreadable
 from palaver.importers.files import html_text
-from palaver.importers.files.zip_documents import Parts, open_parts
-from palaver.importers.files.zips import MAGIC
+from palaver.importers.files.zips import MAGIC, Parts, open_parts
 from palaver.importers.item import Item, Skipped, parse_any_time
 from palaver.importers.library.item_text import LONGEST_CONTENT, keep_piece, title_from_name
 from palaver.importers.library.web_pages import text_of

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from palaver.importers import Unreadable
-from palaver.importers.files.zip_documents import Parts, XmlEvent, open_parts
-from palaver.importers.files.zips import MAGIC
+from palaver.importers.files.zips import MAGIC, Parts, XmlEvent, open_parts
 from palaver.importers.item import Item, Skipped, parse_any_time
 from palaver.importers.library.item_text import LONGEST_CONTENT, keep_piece, split_keywords, title_from_name
 from palaver.model.library import ImportedPiece, Media

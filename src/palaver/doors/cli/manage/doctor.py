@@ -109,7 +109,7 @@ async def _examine(target: options.Target, *, repair: bool, discard_missing: boo
         return [*found, CheckResult("settings", False, problem.message, "Correct or remove it.")]
     found += [CheckResult("settings", True, "valid"), await asyncio.to_thread(_model, settings), *_hooks(settings)]
     if last := recording_problem.read(settings.data):
-        found.append(CheckResult("recording", False, last.says, "'palaver setup --check' tries it again."))
+        found.append(CheckResult("recording", False, last, "'palaver setup --check' tries it again."))
     if not settings.database_url:
         found += _directory(settings.data)
     elif settings.database_url.startswith("postgres"):
