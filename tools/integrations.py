@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from palaver import __version__
-from palaver.setup.clients import BY_NAME, WAIT
-from palaver.setup.texts import AGENTS_BLOCK, BEGIN, BODY, DESCRIPTION, END
+from palaver.setup.agents_md import AGENTS_BLOCK, BEGIN, END
+from palaver.setup.clients import BY_NAME, SKILL_BODY, SKILL_DESCRIPTION, WAIT
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -34,7 +34,7 @@ COMMANDS = {
 }
 """Commands of the packages: name to description and prompt."""
 
-SKILL = f"---\nname: palaver\ndescription: {DESCRIPTION}\n---\n\n{BODY}"
+SKILL = f"---\nname: palaver\ndescription: {SKILL_DESCRIPTION}\n---\n\n{SKILL_BODY}"
 
 NEEDS = """\
 It runs `palaver` from the PATH. Install it first:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -126,16 +126,21 @@ class LineReader(Protocol):
 
 def parse_object(raw: bytes) -> dict[str, Any]:
     """The JSON object on a line. Invalid UTF-8, lone surrogates and NaN are accepted."""
-    try:
-        found = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        try:
-            found = json.loads(raw.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            raise Unreadable("not JSON") from None
+    found = read_json(raw, lambda raw: raw.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace"))
     if not isinstance(found, dict):
         raise Unreadable("no JSON object")
     return found
+
+
+def read_json(raw: bytes, decode: Callable[[bytes], str]) -> Any:
+    """The value of JSON. What is not quite valid is decoded by `decode` and read by Python's more lenient parser."""
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(decode(raw))
+        except (ValueError, RecursionError):
+            raise Unreadable("not JSON") from None
 
 
 def object_in(raw: Any) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 from palaver.errors import Refused
-from palaver.setup.texts import AGENTS_BLOCK, BEGIN, END
 
+AGENTS_BLOCK = Path(__file__).with_name("agents_block.md").read_text("utf-8")
+BEGIN, END = "<!-- palaver:begin -->", "<!-- palaver:end -->"
 _BLOCK = re.compile(rf"{re.escape(BEGIN)}.*?{re.escape(END)}(?:\r?\n)?", re.DOTALL)
 
 

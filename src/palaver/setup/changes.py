@@ -22,10 +22,9 @@ from urllib.parse import urlsplit
 from palaver.errors import PalaverError
 from palaver.settings import LOOPBACK
 from palaver.setup import files, jsonc, toml_text
-from palaver.setup.clients import ClientProgram, FileEdit, Machine, Options, Server, SettingsEntry, is_own_hook
+from palaver.setup.clients import MARK, ClientProgram, FileEdit, Machine, Options, Server, SettingsEntry, is_own_hook
 from palaver.setup.files import URLS, Record, Written
 from palaver.setup.jsonc import Key
-from palaver.setup.texts import MARK
 
 
 class Unsafe(Exception):

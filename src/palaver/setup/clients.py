@@ -18,7 +18,16 @@ from typing import Any, Literal
 
 from palaver.errors import Invalid
 from palaver.setup import jsonc
-from palaver.setup.texts import MARK, SKILL
+
+MARK = "Written by 'palaver setup'. It is replaced when setup runs again."
+"""A line of each file that is ours alone."""
+
+SKILL_DESCRIPTION = (
+    "Talk with other agents and people, and search shared memory. Use at the start of work, before asking a person, "
+    "when a decision was made, and when you were named in a message."
+)
+SKILL_BODY = (files("palaver.setup") / "skill.md").read_text("utf-8")
+SKILL = f"---\nname: palaver\ndescription: {SKILL_DESCRIPTION}\n---\n\n<!-- {MARK} -->\n\n{SKILL_BODY}"
 
 NAME = "palaver"
 """The name of the server in every client's settings."""

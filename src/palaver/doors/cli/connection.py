@@ -54,12 +54,6 @@ async def connect(target: Target) -> AsyncIterator[LocalConnection | ServerConne
             yield LocalConnection(await local_requester(app, target.token, target.workspace))
 
 
-async def call(target: Target, operation: Operation, given: dict[str, Any]) -> Any:
-    """Perform one operation and return its answer."""
-    async with connect(target) as connection:
-        return await connection.call(operation, given)
-
-
 @asynccontextmanager
 async def open_app(settings: Settings) -> AsyncIterator[App]:
     try:

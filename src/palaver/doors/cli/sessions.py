@@ -12,14 +12,15 @@ import click
 
 from palaver.app import DEFAULT
 from palaver.doors.cli import options, output
-from palaver.doors.cli.connection import call, connect, open_app, open_workspace, refuse_server
+from palaver.doors.cli.ask import ask
+from palaver.doors.cli.connection import connect, open_app, open_workspace, refuse_server
 from palaver.doors.cli.options import Target
 from palaver.errors import Invalid, PalaverError, Refused, Unavailable
 from palaver.model import requests
 from palaver.model.events import encode
 from palaver.model.projects import typed_project
 from palaver.operations.admin import repair
-from palaver.operations.sessions import recording, searching, session_index
+from palaver.operations.sessions import recording, session_index
 from palaver.search.vectors import background
 
 COLUMNS: tuple[str, ...] = ("ts", "role", "session_id", "snippet")
@@ -122,14 +123,14 @@ def search(target: options.Target, all_agents: bool, words: tuple[str, ...], **n
     if all_agents:
         if "session_id" in given:
             raise Refused("--session needs one agent. Give AGENT instead of --all.")
-        operation, columns = searching.search_all_conversations, ("ts", "agent_id", *COLUMNS[1:])
+        operation, columns = "search_all_conversations", ("ts", "agent_id", *COLUMNS[1:])
     else:
         if len(words) < 2:
             raise click.UsageError("Give an agent and a query: AGENT QUERY…, or --all QUERY…")
-        operation, columns = searching.search_conversations, COLUMNS
+        operation, columns = "search_conversations", COLUMNS
         given["agent_id"], words = words[0], words[1:]
     given["query"] = " ".join(words)
-    answer = asyncio.run(call(target, operation, given))
+    answer = ask(target, f"sessions.searching:{operation}", given)
     output.show(answer, target.format, columns=columns, rows="hits")
 
 

@@ -8,9 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -33,17 +31,6 @@ from palaver.text.tool_output import CHOICES, ToolOutput
 TOOL_OUTPUT_HELP = "How much of the tool calls of coding agents to keep. [default: short]"
 
 
-@dataclass(frozen=True)
-class WatchOptions:
-    """The options of the command."""
-
-    once: bool
-    agent: str | None
-    tool_output: ToolOutput
-    token: str | None
-    quiet: bool
-
-
 @options.command("watch", "format", "json", "workspace", "url", *options.DATA)
 @click.argument("paths", nargs=-1, metavar="[PATH…]", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Stop when all existing files have been read.")
@@ -51,7 +38,15 @@ class WatchOptions:
 @click.option("--tool-output", type=click.Choice(CHOICES), default="short", help=TOOL_OUTPUT_HELP)
 @click.option("--token", metavar="TOKEN", help="Token for the server. Better set PALAVER_TOKEN: others see options.")
 @click.option("--quiet", is_flag=True, help="Do not print progress.")
-def watch(target: options.Target, /, paths: tuple[Path, ...], **flags: Any) -> None:
+def watch(
+    target: options.Target,
+    paths: tuple[Path, ...],
+    once: bool,
+    agent: str | None,
+    tool_output: ToolOutput,
+    token: str | None,
+    quiet: bool,
+) -> None:
     """Record the sessions of coding agents, and follow them until Ctrl-C.
 
     PATH is a file or a folder. The default is the session folders of Claude Code, Codex, Gemini CLI, opencode, GitHub
@@ -81,49 +76,42 @@ def watch(target: options.Target, /, paths: tuple[Path, ...], **flags: Any) -> N
     if not any(place.exists() for place in places):
         looked = ", ".join(str(place) for place in places)
         raise NotFoundMessage(f"Found no sessions of {PROGRAMS} in {looked}. Give a path: palaver watch PATH")
-    asked = WatchOptions(**flags)
     # Hooks record one file, and nobody sees the output.
-    is_hook = asked.once and all(place.is_file() for place in places)
-    home = target.settings().data
+    is_hook = once and all(place.is_file() for place in places)
+    settings, is_table = target.settings(), target.format == "table"
+
+    def show(grown: NewTurns) -> None:
+        facts = {"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}
+        line = f"{grown.agent}  {output.clean(grown.session_id)}  {_count(grown.turns, 'new turn')}"
+        if not quiet:
+            output.say(line if is_table else _json(facts, target.format))
+
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        async with turn_store(target, token or target.token, is_patient=not once) as store:
+            progress = Progress(is_shown=not quiet)
+            rules = privacy_rules(settings, is_here=True)
+            watch = Watch(store, places, agent, tool_output, progress.update, rules=rules)
+            counts = await watch.read_all(retry=not once, only_files=is_hook)
+            if not quiet:
+                output.say(summary(counts, target.format))
+            if not (quiet or once) and is_table:
+                output.note("Following new turns. Stop with Ctrl-C.")
+            if not once:
+                await watch.follow(show)
+
     try:
         with contextlib.suppress(asyncio.CancelledError):  # stopped by SIGTERM
-            asyncio.run(_watch(target, places, asked))
+            asyncio.run(work())
     except Exception as problem:
         if is_hook:
             said = problem.message if isinstance(problem, PalaverError) else f"{type(problem).__name__}: {problem}"
-            recording_problem.note(home, said, places[0].name)
+            recording_problem.note(settings.data, said, places[0].name)
         raise
     if is_hook:
-        recording_problem.clear(home)
-
-
-async def _watch(target: options.Target, places: list[Path], asked: WatchOptions) -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with turn_store(target, asked.token or target.token, is_patient=not asked.once) as store:
-        progress = Progress(is_shown=not asked.quiet)
-        rules = privacy_rules(target.settings(), is_here=True)
-        watch = Watch(store, places, asked.agent, asked.tool_output, progress.update, rules=rules)
-        only_files = asked.once and all(place.is_file() for place in places)
-        tally = await watch.read_all(retry=not asked.once, only_files=only_files)
-        if not asked.quiet:
-            output.say(summary(tally, target.format))
-            if not asked.once and target.format == "table":
-                output.note("Following new turns. Stop with Ctrl-C.")
-
-        def show(grown: NewTurns) -> None:
-            if asked.quiet:
-                return
-            if target.format == "table":
-                turns = _count(grown.turns, "new turn")
-                output.say(f"{grown.agent}  {output.clean(grown.session_id)}  {turns}")
-            else:
-                facts = {"agent": grown.agent, "session_id": grown.session_id, "turns": grown.turns}
-                output.say(_json(facts, target.format))
-
-        if not asked.once:
-            await watch.follow(show)
+        recording_problem.clear(settings.data)
 
 
 @contextlib.asynccontextmanager

@@ -27,7 +27,7 @@ from typing import Any
 import orjson
 
 from palaver.importers.chats.branches import Parents, newest_leaf, other_branches, path_to
-from palaver.importers.files.json_stream import is_json, objects
+from palaver.importers.files.json_stream import conversations_in, is_json
 from palaver.importers.item import Item, RawBranch, RawConversation, RawMessage, Skipped, parse_any_time
 from palaver.model.library import Conversation, ToolFacts
 
@@ -60,14 +60,11 @@ def recognises(item: Item, head: bytes) -> bool:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    for found in objects(item):
+    for found in conversations_in(item, "mapping", dict):
         if isinstance(found, Skipped):
             yield found
             continue
-        if not isinstance(mapping := found.get("mapping"), dict):
-            yield Skipped(item.name, "a conversation without messages")
-            continue
-        nodes = {id: node for id, node in mapping.items() if isinstance(node, dict)}
+        nodes = {id: node for id, node in found["mapping"].items() if isinstance(node, dict)}
         parents = _parents(nodes)
         said = {id: _said(id, node.get("message")) for id, node in nodes.items()}
         path = _shown_last(nodes, parents, said, found.get("current_node"))

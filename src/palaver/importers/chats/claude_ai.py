@@ -20,7 +20,7 @@ from typing import Any
 
 from palaver.importers import ToolFacts, facts_of_call, objects_of, parse_time, tool_result
 from palaver.importers.chats.branches import Parents, newest_leaf, other_branches, path_to
-from palaver.importers.files.json_stream import is_json, objects
+from palaver.importers.files.json_stream import conversations_in, is_json
 from palaver.importers.item import (
     Item,
     RawBranch,
@@ -49,12 +49,9 @@ def recognises(item: Item, head: bytes) -> bool:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    for found in objects(item):
+    for found in conversations_in(item, "chat_messages", list):
         if isinstance(found, Skipped):
             yield found
-            continue
-        if not isinstance(found.get("chat_messages"), list):
-            yield Skipped(item.name, "a conversation without messages")
             continue
         shown, others = _shown(found)
         conversation = RawConversation(

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from palaver.importers import Unreadable, clean, objects_of, parse_object, parse_time, storable_text, truncate
-from palaver.importers.files.streams import lines, skip_line
+from palaver.importers import Unreadable, clean, objects_of, parse_time, storable_text, truncate
+from palaver.importers.files.streams import objects_in_lines
 from palaver.importers.item import (
     LONGEST_TITLE,
     Item,
@@ -34,14 +34,11 @@ def recognises(item: Item, head: bytes) -> bool:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    for line in lines(item):
-        if isinstance(line, Skipped):
-            yield line
-        elif line.strip():
-            try:
-                yield _conversation(parse_object(line))
-            except Unreadable as problem:
-                yield skip_line(item, line, problem)
+    for found in objects_in_lines(item):
+        try:
+            yield found if isinstance(found, Skipped) else _conversation(found)
+        except Unreadable as problem:
+            yield Skipped(item.name, f"a line that is {problem}")
 
 
 def _conversation(found: dict[str, Any]) -> Conversation:

@@ -22,7 +22,7 @@ from palaver.importers import Unreadable, object_in, objects_of, storable_text, 
 from palaver.importers.coding_agents.own_calls import is_own_tool
 from palaver.importers.files.streams import open_beside
 from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, parse_any_time, tool_call_or_none
-from palaver.importers.library.item_text import LONGEST_SESSION, SESSION_TOO_LARGE, parse_json, read_bytes
+from palaver.importers.library.item_text import parse_json, read_session
 from palaver.model.library import Conversation
 from palaver.text.tool_output import ToolOutput
 
@@ -50,7 +50,7 @@ def last_change(item: Item) -> int:
 
 
 def conversations(item: Item) -> Iterator[Conversation | Skipped]:
-    messages = objects_of(parse_json(read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE)))
+    messages = objects_of(parse_json(read_session(item)))
     task = item.path.parent.name if item.path else item.name.rpartition("/")[0].rpartition("/")[2]
     about = _history(item, task)
     folder = storable_text(about.get("cwdOnTaskInitialization"))

@@ -23,11 +23,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from palaver import importers
-from palaver.importers import Unreadable
 from palaver.importers.coding_agents.own_calls import is_own_tool
-from palaver.importers.files.streams import lines, open_beside, skip_line
+from palaver.importers.files.streams import objects_in_lines, open_beside
 from palaver.importers.item import Item, RawConversation, RawMessage, Skipped, tool_call_or_none
-from palaver.importers.library.item_text import LONGEST_SESSION, SESSION_TOO_LARGE, parse_json, read_bytes
+from palaver.importers.library.item_text import parse_json, read_session
 from palaver.model.library import Conversation
 from palaver.model.projects import LONGEST
 from palaver.text.hook_text import is_hook_text
@@ -66,7 +65,7 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
     if saved := _SAVED.fullmatch(item.file_name):
         # A checkpoint is a list of turns, or a list under `history`. Its folder is named after the project.
         given = unquote(saved["name"] or "")
-        found = parse_json(read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE))
+        found = parse_json(read_session(item))
         turns = found.get("history") if isinstance(found, dict) else found
         project = PurePosixPath(item.path.absolute().as_posix() if item.path else item.inside).parent.name
         drafts = (draft for turn in importers.objects_of(turns) for draft in _turn(turn, item.tool_output))
@@ -74,16 +73,13 @@ def conversations(item: Item) -> Iterator[Conversation | Skipped]:
         return
     session = _Session(item.tool_output)
     if item.file_name.endswith(".jsonl"):
-        for line in lines(item):
-            if isinstance(line, Skipped):
-                yield line
-                continue
-            try:
-                session.take(importers.parse_object(line) if line.strip() else {})
-            except Unreadable as problem:
-                yield skip_line(item, line, problem)
+        for found in objects_in_lines(item):
+            if isinstance(found, Skipped):
+                yield found
+            else:
+                session.take(found)
     else:
-        session.take({"$set": importers.parse_object(read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE))})
+        session.take({"$set": importers.parse_object(read_session(item))})
     about = session.about
     conversation = RawConversation(
         about.get("sessionId"),

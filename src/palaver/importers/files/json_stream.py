@@ -44,6 +44,13 @@ def is_json(item: Item, head: bytes) -> bool:
     return head.lstrip(LEADING_BYTES).startswith((b"[", b"{")) and not item.file_name.endswith(".jsonl")
 
 
+def conversations_in(item: Item, messages: str, kind: type) -> Iterator[dict[str, Any] | Skipped]:
+    """The conversations of a file: its objects that have their messages under this key, in a value of this kind."""
+    for found in objects(item):
+        is_one = isinstance(found, Skipped) or isinstance(found.get(messages), kind)
+        yield found if is_one else Skipped(item.name, "a conversation without messages")
+
+
 def objects(item: Item) -> Iterator[dict[str, Any] | Skipped]:
     """The parsed objects of a file; Skipped for an element that is no object or too long."""
     with item.open() as source:

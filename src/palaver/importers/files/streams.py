@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from palaver.importers import Unreadable, object_in
+from palaver.importers import Unreadable, object_in, parse_object
 from palaver.importers.item import HEAD_BYTES, Item, Skipped
 
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -137,10 +137,17 @@ def head_after_damage(item: Item) -> bytes:
     return found[:HEAD_BYTES]
 
 
-def skip_line(item: Item, line: bytes, problem: Exception) -> Skipped:
-    """Report a line that cannot be read."""
-    is_torn = not line.endswith(b"\n")
-    return Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
+def objects_in_lines(item: Item) -> Iterator[dict[str, Any] | Skipped]:
+    """The JSON object of each line that is not blank; Skipped for a line that has none."""
+    for line in lines(item):
+        if isinstance(line, Skipped):
+            yield line
+        elif line.strip():
+            try:
+                yield parse_object(line)
+            except Unreadable as problem:
+                is_torn = not line.endswith(b"\n")
+                yield Skipped(item.name, "the last line is not complete" if is_torn else f"a line that is {problem}")
 
 
 def open_beside(path: Path) -> BinaryIO:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -12,9 +11,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import IO, Any
 
-import orjson
-
-from palaver.importers import Unreadable, clean
+from palaver.importers import Unreadable, clean, read_json
 from palaver.importers.item import Item, Skipped, native_id, single_line
 from palaver.model.library import Character, ImportedPiece, Media, Note, Prompt, Segment
 
@@ -47,6 +44,10 @@ def read_bytes(item: Item, most: int = LONGEST_FILE, too_large: str = TOO_LARGE)
     if len(raw) > most:
         raise Unreadable(too_large)
     return raw
+
+
+def read_session(item: Item) -> bytes:
+    return read_bytes(item, LONGEST_SESSION, SESSION_TOO_LARGE)
 
 
 def read_text(item: Item) -> str:
@@ -95,13 +96,7 @@ def date_in(name: str) -> datetime | None:
 
 def parse_json(raw: bytes) -> Any:
     """Parse JSON. Lone surrogates, NaN and invalid UTF-8 are accepted."""
-    try:
-        return orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        try:
-            return json.loads(decode_text(raw))
-        except (ValueError, RecursionError):
-            raise Unreadable("not JSON") from None
+    return read_json(raw, decode_text)
 
 
 # Pieces

@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from palaver.importers import Unreadable, objects_of
 from palaver.importers.files.html_text import unescape
-from palaver.importers.files.json_stream import CHUNK, LEADING_BYTES, is_json
+from palaver.importers.files.json_stream import LEADING_BYTES, is_json
 from palaver.importers.item import Item, Skipped, parse_any_time
 from palaver.importers.library import item_text
 from palaver.model.library import ImportedPiece, Media, Segment
@@ -68,15 +69,10 @@ def recognises(item: Item, head: bytes) -> bool:
 
 def _comes_later(item: Item) -> bool:
     """Whether a list of segments follows after the head. Whisper writes the whole text before it."""
-    with item.open() as source:
-        before = b""
-        for _ in range(item_text.LONGEST_FILE // CHUNK):
-            if not (more := source.read(CHUNK)):
-                return False
-            if found := _LIST.search(before + more):
-                rest = (before + more)[found.start() :] + source.read(4096)
-                return bool(_START.search(rest))
-            before = more[-100:]
+    with suppress(Unreadable):  # too large
+        raw = item_text.read_bytes(item)
+        found = _LIST.search(raw)
+        return bool(found and _START.search(raw, found.start()))
     return False
 
 
