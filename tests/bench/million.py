@@ -262,7 +262,7 @@ async def add_vectors(home: Path, url: str) -> None:
     with patch.object(encoders, "encoder", lambda *_, **__: made_up):
         await background.make_all(here)
     model = encoders.stored_name(here.settings.model)
-    print(f"{await here.read(lambda read: vectors.counts_up_to(read, model, 2**40)):,} vectors", file=sys.stderr)
+    print(f"{await here.read(lambda read: vectors.counts(read, model).vectors):,} vectors", file=sys.stderr)
     await app.close()
 
 

@@ -26,7 +26,7 @@ from palaver.operations.bus.threads import CreateThread, OneThread, create_threa
 from palaver.operations.search.bus_search import SearchMessages, search_messages
 from palaver.settings import Settings
 from palaver.store.engines.database import Reader
-from palaver.store.search.caller_turns import MOST_WAITING, SEARCHES_AT_ONCE
+from palaver.store.search.turns import MOST_WAITING, SEARCHES_AT_ONCE
 from palaver.store.workspaces import check_name, open_engine
 
 ENDLESS = {

@@ -37,8 +37,7 @@ from palaver.store.engines.database import (
     SearchReader,
 )
 from palaver.store.library import documents
-from palaver.store.search.caller_turns import CallerTurns
-from palaver.store.search.search_sessions import SearchTurns
+from palaver.store.search.turns import SEARCHES_AT_ONCE, Turns
 from palaver.store.sessions.forgotten import Forgotten
 from palaver.store.sessions.outlines import RecentOutlines
 from palaver.store.sessions.transcripts import Transcripts
@@ -64,8 +63,9 @@ class Workspace:
         """Counts since the start: ('request', 'GET', '200'), ('operation', 'post_message', 'done')."""
         self.calls: dict[tuple[str, str], deque[float]] = {}
         """The times of the last calls, by caller and rate-limited operation, on the monotonic clock."""
-        self.search_turns = SearchTurns()
-        self._turns = CallerTurns()
+        self.session_turns = Turns(1)
+        """Searches of one search session: each leaves out what the one before it showed."""
+        self._turns = Turns(SEARCHES_AT_ONCE)
         self._storing: set[asyncio.Future[Any]] = set()
         self._pending_marks: PendingMarks = {}
         self.missing_uploads: list[str] = []

@@ -39,10 +39,10 @@ from palaver.doors.http.rest import json_response
 from palaver.doors.oauth import metadata
 from palaver.doors.oauth.metadata import ALL_SCOPES, USUAL_SCOPES
 from palaver.errors import Forbidden, Refused
-from palaver.model.admin.oauth import EVERYTHING, AccessRequest, IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.admin.oauth import EVERYTHING, AccessRequest, OAuthClient, SecretKind
 from palaver.model.visibility import must_be_person
 from palaver.operations.admin import oauth_clients
-from palaver.operations.admin.oauth import OAuth
+from palaver.operations.admin.oauth import KINDS, OAuth
 from palaver.settings import LOOPBACK
 
 LARGEST = 32 * 1024
@@ -150,7 +150,7 @@ class Provider:
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        found = await self.app.oauth.find_code(authorization_code)
+        found = await self.app.oauth.find_unused("code", authorization_code)
         if found is None:
             return None
         return AuthorizationCode(
@@ -166,11 +166,10 @@ class Provider:
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
-        found = await self.app.oauth.find_code(authorization_code.code)
-        return await self._exchange(found, authorization_code.scopes, "code")
+        return await self._exchange("code", authorization_code.code, authorization_code.scopes)
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
-        found = await self.app.oauth.find_refresh_token(refresh_token)
+        found = await self.app.oauth.find_unused("refresh", refresh_token)
         if found is None:
             return None
         return RefreshToken(
@@ -183,15 +182,14 @@ class Provider:
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        found = await self.app.oauth.find_refresh_token(refresh_token.token)
-        return await self._exchange(found, scopes, "refresh token")
+        return await self._exchange("refresh", refresh_token.token, scopes)
 
-    async def _exchange(self, found: OAuthSecret | None, scopes: list[str], what: str) -> OAuthToken:
-        issued: IssuedTokens | None = None
-        if found:
-            issued = await self.app.oauth.exchange(found, [s for s in found.scopes if s in scopes], what)
+    async def _exchange(self, kind: SecretKind, secret: str, scopes: list[str]) -> OAuthToken:
+        oauth = self.app.oauth
+        found = await oauth.find_unused(kind, secret)
+        issued = await oauth.exchange(kind, found, [s for s in found.scopes if s in scopes]) if found else None
         if issued is None:
-            raise TokenError("invalid_grant", f"the {what} does not exist")
+            raise TokenError("invalid_grant", f"the {KINDS[kind]} does not exist")
         return OAuthToken(
             access_token=issued.access,
             expires_in=issued.seconds,
@@ -256,7 +254,7 @@ async def revoke(request: Request) -> Response:
         return _error("invalid_request", "token is required")
     if not isinstance(client_id, str) or await oauth.known_client(client_id) is None:
         return _error("invalid_client", "client_id is not known", 401)
-    found = await oauth.find_access_token(secret) or await oauth.find_refresh_token(secret)
+    found = await oauth.find_access_token(secret) or await oauth.find_unused("refresh", secret)
     if found and found.application.client_id == client_id:
         await oauth.end(found.application)
     return Response()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from palaver.model.people import Token, TokenScope
 
 EVERYTHING = "/"
 """The resource of an application that may use the whole server. Others may use the MCP endpoint only."""
 MCP_RESOURCES = ("/mcp", "/sse")
+SecretKind = Literal["code", "access", "refresh"]
 
 
 @dataclass(frozen=True, slots=True)

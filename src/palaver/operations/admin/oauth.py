@@ -11,7 +11,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 from palaver.model.admin.audit import TERMINAL, Facts, signature
-from palaver.model.admin.oauth import AccessRequest, Application, IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.admin.oauth import AccessRequest, Application, IssuedTokens, OAuthClient, OAuthSecret, SecretKind
 from palaver.model.people import Agent, Caller, TokenScope
 from palaver.model.times import now
 from palaver.operations.admin import oauth_clients
@@ -26,6 +26,7 @@ from palaver.store.workspaces import Workspace
 ACCESS_PREFIX = oauth.PREFIXES["access"]
 DOCUMENT_LASTS = timedelta(hours=1)
 """How long a metadata document is used before it is read again."""
+KINDS: dict[SecretKind, str] = {"code": "code", "refresh": "refresh token"}
 SERVER = "server"
 """The `who` of audit entries about what the server decided itself."""
 
@@ -90,14 +91,13 @@ class OAuth:
 
     # Applications get tokens
 
-    async def find_code(self, secret: str) -> OAuthSecret | None:
-        """The code, if it was not used. A code that is used twice was stolen: the application is revoked."""
-        return await self._unused(await self._database.read(lambda read: oauth.find(read, "code", secret)), "code")
-
-    async def find_refresh_token(self, secret: str) -> OAuthSecret | None:
-        """The refresh token, if it was not used. If it is used twice, the application is revoked."""
-        found = await self._database.read(lambda read: oauth.find(read, "refresh", secret))
-        return await self._unused(found, "refresh token")
+    async def find_unused(self, kind: SecretKind, secret: str) -> OAuthSecret | None:
+        """The code or refresh token, if it was not used. One used twice was stolen: the application is revoked."""
+        found = await self._database.read(lambda read: oauth.find(read, kind, secret))
+        if found is None or not found.is_used:
+            return found
+        await self._revoke_stolen(found.application, kind)
+        return None
 
     async def find_access_token(self, secret: str) -> OAuthSecret | None:
         """The access token, if it is valid. It is looked up at every request, so a revoked one ends at once."""
@@ -108,21 +108,15 @@ class OAuth:
             await self._database.change(lambda change: oauth.used(change, found.application.id))
         return found
 
-    async def exchange(self, found: OAuthSecret, scopes: list[TokenScope], what: str) -> IssuedTokens | None:
+    async def exchange(self, kind: SecretKind, found: OAuthSecret, scopes: list[TokenScope]) -> IssuedTokens | None:
         """New tokens for a code or refresh token. None if another request has used it meanwhile."""
         issued = await self._database.change(lambda change: oauth.exchange(change, found, scopes))
         if issued is None:
-            await self._revoke_stolen(found.application, what)
+            await self._revoke_stolen(found.application, kind)
         return issued
 
-    async def _unused(self, found: OAuthSecret | None, what: str) -> OAuthSecret | None:
-        if found is None or not found.is_used:
-            return found
-        await self._revoke_stolen(found.application, what)
-        return None
-
-    async def _revoke_stolen(self, application: Application, what: str) -> None:
-        await self._revoke(application, SERVER, {"reason": f"its {what} was used twice"})
+    async def _revoke_stolen(self, application: Application, kind: SecretKind) -> None:
+        await self._revoke(application, SERVER, {"reason": f"its {KINDS[kind]} was used twice"})
 
     # Connected applications
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -206,7 +207,7 @@ async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowl
         seen = search_sessions.seen_before(found or SearchSession(), request.key, is_new=request.offset == 0)
         return current, seen, find_page(read, request.ask_in_session(read, caller, sources, seen))
 
-    async with here.search_turns.of(key):
+    async with here.session_turns.of(key) if key else nullcontext():
         if key and request.session_id:
             await _wait_for_new(here, key)
         current, seen, page = await here.search(caller, find)

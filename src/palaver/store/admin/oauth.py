@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime, timedelta
-from typing import Literal
 from uuid import uuid4
 
 import orjson
 
 from palaver.errors import NotFound
 from palaver.model.admin.audit import Facts
-from palaver.model.admin.oauth import AccessRequest, Application, IssuedTokens, OAuthClient, OAuthSecret
+from palaver.model.admin.oauth import AccessRequest, Application, IssuedTokens, OAuthClient, OAuthSecret, SecretKind
 from palaver.model.people import Agent, Token, TokenScope
 from palaver.model.times import instant, micros, now
 from palaver.store.admin import audit, tokens
 from palaver.store.engines.database import Change, Reader
 from palaver.store.rows import from_row, params_of, stored
 
-SecretKind = Literal["code", "access", "refresh"]
 PREFIXES: dict[SecretKind, str] = {"code": "plc_", "access": "pla_", "refresh": "plr_"}
 
 CODE_LASTS = timedelta(seconds=60)

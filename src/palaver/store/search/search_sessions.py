@@ -5,12 +5,8 @@ They are in the database: the next search of a client may go to another server.
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 from hashlib import sha256
-from typing import Any
-from weakref import WeakValueDictionary
 
 import orjson
 
@@ -24,16 +20,6 @@ MOST_PAGED = 5
 """How many searches of a session can be paged through at the same time."""
 MOST_QUERY = 1000
 """How many characters of the latest query are remembered."""
-
-
-class SearchTurns:
-    """Locks, so that searches of one session run one after the other and leave out what earlier ones showed."""
-
-    def __init__(self) -> None:
-        self._locks: WeakValueDictionary[SearchSessionKey, asyncio.Lock] = WeakValueDictionary()
-
-    def of(self, key: SearchSessionKey | None) -> AbstractAsyncContextManager[Any]:
-        return self._locks.setdefault(key, asyncio.Lock()) if key else nullcontext()
 
 
 def find(read: Reader, key: SearchSessionKey) -> SearchSession | None:

@@ -145,8 +145,3 @@ def after(read: Reader, model: str, passage_id: int, limit: int) -> list[StoredV
 def newest(read: Reader, model: str) -> int:
     """When the newest vector was made; 0 if there is none."""
     return int(read.must("newest_vector", model=model)["made_at"])
-
-
-def counts_up_to(read: Reader, model: str, most: int) -> int:
-    """The number of vectors, at most `most`."""
-    return int(read.must("count_vectors_up_to", model=model, most=most)["vectors"])

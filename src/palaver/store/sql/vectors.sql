@@ -49,9 +49,6 @@ ORDER BY passage_id LIMIT :limit;
 -- name: newest_vector  when the newest vector was made
 SELECT coalesce(max(made_at), 0) AS made_at FROM vectors WHERE model = :model;
 
--- name: count_vectors_up_to  the number of vectors, at most :most
-SELECT count(*) AS vectors FROM (SELECT 1 FROM vectors WHERE model = :model LIMIT :most) AS known;
-
 -- name: vectors_of  the vectors of these passages. Without the order, SQLite may read all vectors of the model.
 SELECT v.passage_id, v.vector FROM ({ids}) AS wanted {in order} JOIN vectors AS v ON v.passage_id = wanted.value
 WHERE v.model = :model;

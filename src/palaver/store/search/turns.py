@@ -1,10 +1,10 @@
-"""Searches of one caller take turns, so that other callers find a free thread."""
+"""Searches of one caller, and those of one search session, take turns, so that other callers find a free thread."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
@@ -16,18 +16,19 @@ MOST_WAITING = 2_000
 """How many searches of one caller may wait. Further ones are refused."""
 
 
-class CallerTurns:
-    """The searches of each caller that run or wait."""
+class Turns:
+    """The searches that run or wait, by their caller or session."""
 
-    def __init__(self) -> None:
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-        self._waiting: Counter[str] = Counter()
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._turns: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
+        self._waiting: Counter[Hashable] = Counter()
 
     @asynccontextmanager
-    async def of(self, who: str) -> AsyncIterator[None]:
+    async def of(self, who: Hashable) -> AsyncIterator[None]:
         if self._waiting[who] >= MOST_WAITING:
             raise TooMany(f"{MOST_WAITING} of your searches are waiting already. Wait for their answers.", 1)
-        turn = self._turns.setdefault(who, asyncio.Semaphore(SEARCHES_AT_ONCE))
+        turn = self._turns.setdefault(who, asyncio.Semaphore(self._at_once))
         self._waiting[who] += 1
         try:
             await turn.acquire()
