@@ -22,6 +22,18 @@ from palaver.settings import LOOPBACK
 URL = "http://127.0.0.1:39765"
 
 
+def http_options(url: str, token: str | None) -> dict[str, Any]:
+    """The options of every connection to a server."""
+    place = httpx2.URL(url)
+    return {
+        "base_url": url.rstrip("/"),
+        "headers": {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {}),
+        # Plain HTTP needs no certificates, and loading them takes longer than most requests.
+        "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if place.scheme == "http" else True,
+        "trust_env": place.host not in LOOPBACK,  # no proxy for this machine
+    }
+
+
 class Refusal(PalaverError):
     """The server refused the request; see `status_code` and the message."""
 
@@ -34,16 +46,7 @@ class Palaver:
     """One connection to a palaver server."""
 
     def __init__(self, url: str = URL, token: str | None = None, timeout: float = 60.0) -> None:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # Plain HTTP needs no certificates, and loading them takes longer than most requests.
-        is_plain = httpx2.URL(url).scheme == "http"
-        self._http = httpx2.Client(
-            base_url=url,
-            headers=headers,
-            timeout=timeout,
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True,
-            trust_env=httpx2.URL(url).host not in LOOPBACK,  # no proxy for this machine
-        )
+        self._http = httpx2.Client(**http_options(url, token), timeout=timeout)
 
     def __enter__(self) -> Self:
         return self

@@ -61,7 +61,7 @@ def append_lines(path: Path, lines: bytes) -> None:
         append_whole(file, lines)
 
 
-def append_whole(file: int, lines: bytes, *, is_synced: bool = True) -> None:
+def append_whole(file: int, lines: bytes) -> None:
     """Append lines to a locked file, after the end of an incomplete last line. On an error, the file is as before."""
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
@@ -70,8 +70,7 @@ def append_whole(file: int, lines: bytes, *, is_synced: bool = True) -> None:
         left = memoryview(lines)
         while left:
             left = left[os.write(file, left) :]
-        if is_synced:
-            os.fsync(file)
+        os.fsync(file)
     except OSError:
         with suppress(OSError):
             os.ftruncate(file, size)

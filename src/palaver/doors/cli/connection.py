@@ -20,7 +20,7 @@ from palaver.model.events import encode
 from palaver.model.people import Caller
 from palaver.operations.bus.threads import get_thread, list_threads
 from palaver.operations.operation import Operation
-from palaver.settings import LOOPBACK, Settings
+from palaver.settings import Settings
 from palaver.store.workspaces import Workspace
 
 if TYPE_CHECKING:
@@ -197,24 +197,16 @@ class ServerConnection:
 
 @asynccontextmanager
 async def server_client(url: str, token: str | None) -> AsyncIterator[httpx2.AsyncClient]:
-    import ssl
-
     import httpx2
+
+    from palaver.client import http_options
 
     url = url if "://" in url else f"http://{url}"
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Refused(f"'{url}' is not the URL of a server. Use for example http://127.0.0.1:39765.")
-    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
-    # Plain HTTP needs no certificates, and loading them takes longer than most requests.
-    verify = True if parts.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    async with httpx2.AsyncClient(
-        base_url=url.rstrip("/"),
-        verify=verify,
-        headers=headers,
-        timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-        trust_env=parts.hostname not in LOOPBACK,  # no proxy for this machine
-    ) as client:
+    timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
+    async with httpx2.AsyncClient(**http_options(url, token), timeout=timeout) as client:
         yield client
 
 

@@ -34,18 +34,8 @@ async def metrics(request: Request) -> Response:
         *(_metric("palaver_vectors_missing", "gauge", model.passages - model.done) if model else ()),
         *_check_metrics(requester),
         *_metric("palaver_events_total", "counter", status.last_event_id),
-        "# TYPE palaver_requests_total counter",
-        *(
-            f'palaver_requests_total{{method="{name}",status="{outcome}"}} {count}'
-            for (kind, name, outcome), count in sorted(done.items())
-            if kind == "request"
-        ),
-        "# TYPE palaver_operations_total counter",
-        *(
-            f'palaver_operations_total{{operation="{name}",outcome="{outcome}"}} {count}'
-            for (kind, name, outcome), count in sorted(done.items())
-            if kind == "operation"
-        ),
+        *_counts("palaver_requests_total", done, "request", 'method="{}",status="{}"'),
+        *_counts("palaver_operations_total", done, "operation", 'operation="{}",outcome="{}"'),
         *_metric("palaver_posts_total", "counter", done.get(("operation", "post_message", "done"), 0)),
         *_metric("palaver_searches_total", "counter", searches),
         *_metric("palaver_listeners", "gauge", here.listeners),
@@ -55,6 +45,13 @@ async def metrics(request: Request) -> Response:
         f"palaver_commit_seconds_sum {engine.commit_seconds:.6f}",
     ]
     return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
+
+
+def _counts(metric: str, done: dict[tuple[str, str, str], int], wanted: str, labels: str) -> Iterator[str]:
+    yield f"# TYPE {metric} counter"
+    for (kind, name, outcome), count in sorted(done.items()):
+        if kind == wanted:
+            yield f"{metric}{{{labels.format(name, outcome)}}} {count}"
 
 
 def _check_metrics(requester: Requester) -> Iterator[str]:
