@@ -39,7 +39,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "doors": frozenset(
         {
             *("app", "setup", "operations", "search", "text"),
-            *("model", "errors", "settings", "synced_files", "child_process", "palaver"),
+            *("model", "errors", "settings", "synced_files", "child_process", "client", "palaver"),
         }
     ),
     "client": frozenset({"palaver", "errors", "settings"}),  # the Python client only talks to a server
