@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from palaver.errors import Refused, must_be_found
@@ -43,9 +42,8 @@ ASKED = (
     "accepted or declined (msg_react); if you decline, reply with the reason.\nThe text below was recorded from a "
     "session. knowledge_search finds more of it."
 )
-PREVIEW = "Nothing was posted: this is what another agent would get. To hand over, call again with to: {}."
-
 State = Literal["preview", "offered", "accepted", "declined"]
+PREVIEW = "Nothing was posted: this is what another agent would get. To hand over, call again with to: {}."
 
 
 class HandOff(Request):
@@ -83,10 +81,11 @@ async def hand_off(workspace: Workspace, caller: Caller, request: HandOff) -> Ha
     message to it."""
     facts, state = await workspace.read(lambda read: _read_state(read, caller, request))
     session = facts.info.session_id
-    if request.to is None:
-        could_take = await workspace.read(lambda read: _could_take(read, caller, facts))
-        return HandedOff("preview", None, session, None, None, f"{PREVIEW.format(could_take)}\n{fence.fenced(state)}")
-    to, message = await workspace.change(lambda change: _post(change, caller, request, facts, state))
+    if (name := request.to) is None:
+        others = await workspace.read(lambda read: _others(read, caller, facts))
+        text = f"{PREVIEW.format(_names(others))}\n{fence.fenced(state)}"
+        return HandedOff("preview", None, session, None, None, text)
+    to, message = await workspace.change(lambda change: _post(change, caller, name, facts, state))
     wait = GetReceipts(message_id=message.id, wait_s=request.wait_s, for_reaction=True)
     (receipt,) = (await get_receipts.work(workspace, caller, wait)).receipts
     answers: dict[str | None, State] = {"accepted": "accepted", "declined": "declined"}
@@ -171,38 +170,38 @@ def _plan(read: Reader, facts: SessionFacts, steps: list[Step]) -> tuple[list[st
     return [f"- {MARKS[status]} {text}" for status, text in named], left[0][1] if left else None
 
 
-def _could_take(read: Reader, caller: Caller, facts: SessionFacts) -> str:
+def _others(read: Reader, caller: Caller, facts: SessionFacts) -> list[Agent]:
     """The agents beside the caller's and the session's: of the project first, then those online, then the latest."""
     found = [one for one in agents.everyone(read) if one.id not in (caller.acting_agent, facts.info.agent_id)]
-    found.sort(key=lambda one: (same_project(one.project, facts.info.project), *_at_work(one)), reverse=True)
-    return ", ".join(one.slug for one in found[:MOST_NAMED]) or "nobody yet"
-
-
-def _at_work(agent: Agent) -> tuple[bool, datetime]:
-    return agent.is_online, agent.last_heartbeat
-
-
-def _receiver(change: Change, caller: Caller, facts: SessionFacts, name: str) -> Agent:
-    """The agent with this name, else that of the program in the project. It may be there before it is first at work."""
-    project, program = facts.info.project, names.program_called(program_of(name))
-    if program is None:
-        found = agents.named(change, name)
-    else:
-        of_program = [one for one in agents.of_program(change, program) if one.id != facts.info.agent_id]
-        there = [one for one in of_program if same_project(one.project, project)] if project else of_program
-        found = max(there, key=_at_work, default=None)
-        if found is None and project and not caller.agent_id:
-            client = Client(program, title_of(program, None), project)
-            found = identity.agent_for(change, caller, client, "", is_at_work=False)
-    others = f"It could go to: {_could_take(change, caller, facts)}."
-    found = must_be_found(found, "agent", name, others)
-    if found.id in (caller.acting_agent, facts.info.agent_id):
-        raise Refused(f"to: {found.slug} is the agent of this session. {others}")
+    place = facts.info.project
+    found.sort(key=lambda one: (same_project(one.project, place), one.is_online, one.last_heartbeat), reverse=True)
     return found
 
 
-def _post(change: Change, caller: Caller, request: HandOff, facts: SessionFacts, state: str) -> tuple[Agent, Message]:
-    to = _receiver(change, caller, facts, request.to or "")
+def _names(found: list[Agent]) -> str:
+    return ", ".join(one.slug for one in found[:MOST_NAMED]) or "nobody yet"
+
+
+def _post(change: Change, caller: Caller, name: str, facts: SessionFacts, state: str) -> tuple[Agent, Message]:
+    """Post it to the agent with this name, else to that of the program in the project. It may be there before it is
+    first at work."""
+    others, project, program = (
+        _others(change, caller, facts),
+        facts.info.project,
+        names.program_called(program_of(name)),
+    )
+    if program is None:
+        found = agents.named(change, name)
+    else:
+        of_program = (one for one in others if one.client == program)
+        found = next((one for one in of_program if not project or same_project(one.project, project)), None)
+        if found is None and project and not caller.agent_id:
+            client = Client(program, title_of(program, None), project)
+            found = identity.agent_for(change, caller, client, "", is_at_work=False)
+    advice = f"It could go to: {_names(others)}."
+    to = must_be_found(found, "agent", name, advice)
+    if to.id in (caller.acting_agent, facts.info.agent_id):
+        raise Refused(f"to: {to.slug} is the agent of this session. {advice}")
     thread = open_thread(change, CreateThread(topic=TOPIC), caller)[0].thread
     told = {"handoff_target": to.id, "handoff": {"session_id": facts.info.session_id, "agent_id": facts.info.agent_id}}
     content = f"{ASKED.format(to.slug)}\n{fence.fenced(state)}"

@@ -29,9 +29,6 @@ KEPT = timedelta(days=90)
 LOOK_BACK = 1_000
 """How many messages of a thread are searched for turns that two agents began."""
 
-MOST_REPEATS = 3
-"""The hook of an older palaver never confirms. It is offered the same text so many times again."""
-
 
 @dataclass(frozen=True, slots=True)
 class HookSession:
@@ -55,25 +52,23 @@ class HookContext:
     """It was briefed in an earlier context only."""
     passage_ids: frozenset[int]
     """Messages that it was shown and has not handled, or with which it was started."""
-    waits: bool
-    """Texts count as shown only after a confirmation."""
+    confirms: bool
+    """Texts count as shown only after a confirmation. The hook of an older palaver gives none."""
     turn: int
     """The turn that a text of now begins or is read in."""
 
 
 def context_of(read: Reader, session: HookSession, turn: int, *, confirms: bool) -> HookContext:
-    """`confirms`: the hook can confirm. If it cannot, the same text is offered again MOST_REPEATS times at most."""
     offered = read.all("deliveries_of_session", **session.key)
     shown = [row for row in offered if row["shown_at"] is not None]
     is_briefed = any(row["is_briefing"] and not row["is_past"] for row in shown)
-    unconfirmed = offered.index(shown[0]) if shown else len(offered)
     known = [*read.all("shown_messages", **session.key), *read.all("spawned_messages", reader=session.reader.key)]
     return HookContext(
         session,
         is_briefed,
         was_compacted=not is_briefed and any(row["is_past"] for row in shown),
         passage_ids=frozenset(row["passage_id"] for row in known),
-        waits=confirms or unconfirmed < MOST_REPEATS,
+        confirms=confirms,
         turn=turn,
     )
 
@@ -92,7 +87,7 @@ def unconfirmed(read: Reader, session: HookSession) -> Offered | None:
 def offer(change: Change, context: HookContext, way: Way, messages: Iterable[Mention] = ()) -> str:
     """Store that the hook is given a text with these messages. Returns the id with which it confirms."""
     delivery, at, key = new_id(), now(), context.session.key
-    shown_at = None if context.waits else micros(at)
+    shown_at = None if context.confirms else micros(at)
     about = {"way": way, "turn": context.turn, "is_briefing": way == "briefing"}
     change.run("insert_delivery", id=delivery, **key, **about, at=micros(at), shown_at=shown_at)
     rows = [{"passage_id": message.passage_id, "delivery_id": delivery} for message in messages]
