@@ -14,7 +14,7 @@ from tests.helpers import Mcp, Server, Thread, word
 from tests.webhooks.receiver import github_signature
 
 from palaver.doors.http import incoming_webhooks
-from palaver.operations.webhooks.github import LONGEST, text_of
+from palaver.operations.webhooks.receiving import LONGEST, github_text
 
 pytestmark = BOTH_ENGINES
 
@@ -234,12 +234,12 @@ SAID: dict[str, tuple[str, dict[str, Any], str | None]] = {
 
 @pytest.mark.parametrize("event, given, said", SAID.values(), ids=SAID)
 def test_an_event_of_github_is_one_short_message(event: str, given: dict[str, Any], said: str | None):
-    assert text_of(event, REPOSITORY | given) == (f"org/repo: {said}" if said else None)
+    assert github_text(event, REPOSITORY | given) == (f"org/repo: {said}" if said else None)
 
 
 def test_a_long_comment_is_cut_and_braces_mean_nothing():
     comment = {"body": "{sender[login].__class__} " + "x" * 1000, "html_url": "https://x"}
-    said = text_of("issue_comment", {**REPOSITORY, "action": "created", "issue": ISSUE, "comment": comment})
+    said = github_text("issue_comment", {**REPOSITORY, "action": "created", "issue": ISSUE, "comment": comment})
     assert said
     assert len(said) < LONGEST + 100
     assert "{sender[login].__class__}" in said
@@ -259,4 +259,4 @@ def test_what_github_did_not_write_is_no_message(spoil: Callable[[dict[str, Any]
     for event, about, _ in SAID.values():
         given = {**about, **REPOSITORY}
         spoil(given)
-        text_of(event, given)
+        github_text(event, given)

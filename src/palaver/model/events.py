@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 import orjson
 
-from palaver.model.messages import Message, Reaction, Receipt, Thread
+from palaver.model.messages import InboxQuestion, Message, Reaction, Receipt, Thread
 from palaver.model.people import Agent
-from palaver.model.questions import InboxQuestion
 from palaver.model.visibility import FOR_PEOPLE, mask_payload
 
 ChangeType = Literal[

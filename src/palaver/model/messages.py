@@ -1,4 +1,4 @@
-"""Data of the bus: threads, messages, reactions, edits, templates."""
+"""Data of the bus: threads, messages, reactions, receipts, questions, edits, templates."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ TRACEPARENT = re.compile("[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 Status = Literal["discuss", "implement", "review", "done", "closed", "archived"]
 Role = Literal["user", "assistant", "system", "tool"]
 ReceiptState = Literal["stored", "delivered", "read", "reacted", "declined", "answered", "not_reached"]
+QuestionState = Literal["open", "answered", "expired"]
 Priority = Literal["low", "normal", "high", "urgent", "system"]
 
 
@@ -106,3 +107,37 @@ class Template:
     default_metadata: dict[str, Any] | None
     is_builtin: bool
     created_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierAnswer:
+    """What somebody answered to the same question before."""
+
+    question_id: str
+    answer: str
+    answered_by: str
+    answered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class InboxQuestion:
+    """A question to people. Its id is that of its message. If it expired, `answer` is no. `permission` has the program,
+    the tool, the exact command and the folder of a permission request."""
+
+    question_id: str
+    thread_id: str
+    topic: str
+    agent_id: str | None
+    asked_by: str
+    text: str
+    choices: list[str]
+    permission: dict[str, str] | None
+    asked_at: datetime
+    expires_at: datetime
+    state: QuestionState
+    answer: str | None
+    choice: str | None
+    answered_by: str | None
+    answered_at: datetime | None
+    answer_id: str | None
+    earlier: list[EarlierAnswer] = field(default_factory=list)

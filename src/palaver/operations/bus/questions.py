@@ -15,8 +15,8 @@ from palaver.errors import Conflict, Forbidden, Refused, must_be_found
 from palaver.model import visibility
 from palaver.model.answers import answer_of
 from palaver.model.events import question_changed
+from palaver.model.messages import InboxQuestion, QuestionState
 from palaver.model.people import Caller
-from palaver.model.questions import InboxQuestion, QuestionState
 from palaver.model.requests import Id, Line, NotBlank, Request, Text, Trimmed, clamp
 from palaver.model.times import iso, now
 from palaver.operations import identity

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
@@ -17,7 +18,6 @@ from palaver.model.people import Caller
 from palaver.model.requests import Line, Request, Text, read
 from palaver.operations.bus.messages import PostedMessage, PostMessage, post_message
 from palaver.operations.bus.threads import CreateThread, open_thread
-from palaver.operations.webhooks import github
 from palaver.store.admin import tokens
 from palaver.store.bus import names, webhooks
 from palaver.store.bus.webhooks import StoredWebhook
@@ -26,6 +26,15 @@ from palaver.store.workspaces import Workspace
 
 DELIVERIES = ("x-github-delivery", "webhook-id", "idempotency-key")
 """Headers with the id of a delivery. One that comes again is not posted again."""
+LONGEST = 500
+"""Characters of a comment that are shown."""
+FAILED = ("failure", "timed_out", "startup_failure", "action_required")
+ABOUT = {"issues": "issue", "issue_comment": "comment", "pull_request_review": "review"}
+"""The field with what an event is about, if it has another name than the event."""
+DONE = {name: name for name in ("opened", "closed", "reopened", "approved")} | {
+    "ready_for_review": "asks to review", "created": "commented on", "commented": "commented on",
+    "changes_requested": "wants changes in",
+}  # fmt: skip
 
 
 class PlainMessage(Request):
@@ -79,7 +88,7 @@ def receive(
     if webhook.kind == "form":
         form = read(PlainMessage, given, refuse_unknown=False)
         return post(change, webhook, form.author or webhook.name, form.text, idempotency_key=key)
-    text = github.text_of(headers.get("x-github-event", ""), given)
+    text = github_text(headers.get("x-github-event", ""), given)
     return post(change, webhook, webhook.name, text, idempotency_key=key) if text else None
 
 
@@ -91,3 +100,34 @@ def post(change: Change, webhook: StoredWebhook, author: str, content: str, **ot
     given = {"thread_id": thread_id, "content": content, **others}
     posted: PostedMessage = post_message.work(change, caller, read(PostMessage, given, refuse_unknown=True))
     return posted
+
+
+def github_text(event: str, given: dict[str, Any]) -> str | None:
+    """What an event of GitHub tells, as one short message. None: it needs none."""
+    with suppress(KeyError, TypeError, AttributeError, ValueError):  # GitHub did not write this
+        if said := _said(event, given.get("action"), given.get(ABOUT.get(event, event)), given):
+            return f"{given['repository']['full_name']}: {said}"
+    return None
+
+
+def _said(event: str, action: str | None, about: Any, given: dict[str, Any]) -> str | None:
+    who = given["sender"]["login"]
+    match event:
+        case "push" if commits := given["commits"]:  # else a branch or tag was made or deleted
+            count = "1 commit" if len(commits) == 1 else f"{len(commits)} commits"
+            line = commits[-1]["message"].strip().partition("\n")[0]
+            return f"{who} pushed {count} to {given['ref'].removeprefix('refs/heads/')}: {line} {given['compare']}"
+        case "pull_request" | "issues" | "issue_comment" | "pull_request_review":
+            issue = given.get("pull_request") or given["issue"]
+            kind = "pull request" if "pull_request" in given | issue else "issue"
+            done = DONE[about["state"] if action == "submitted" else str(action)]
+            text = (about["body"] or "").strip() if action in ("created", "submitted") else ""
+            text = f"\n{text[:LONGEST]}…" if len(text) > LONGEST else text and f"\n{text}"
+            done = "merged" if done == "closed" and about.get("merged") else done
+            return f"{who} {done} {kind} #{issue['number']}: {issue['title']} {about['html_url']}{text}"
+        case "check_run" | "workflow_run" if action == "completed" and about["conclusion"] in FAILED:
+            where = about["head_sha"][:7] if event == "check_run" else about["head_branch"]
+            return f"{about['name']} failed on {where} ({about['conclusion']}) {about['html_url']}"
+        case "release" if action == "published":
+            return f"{who} released {about['tag_name']} {about['html_url']}"
+    return None

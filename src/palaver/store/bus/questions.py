@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from palaver.model.questions import DEFAULT_ANSWER, EarlierAnswer, InboxQuestion
+from palaver.model.messages import EarlierAnswer, InboxQuestion
 from palaver.model.times import micros, now
 from palaver.store.bus import messages
 from palaver.store.bus.threads import FAR_FUTURE
@@ -18,6 +18,8 @@ from palaver.store.rows import from_row
 
 FACTS = "question"
 """The part of a message's metadata with the choices or the permission that is asked for."""
+DEFAULT_ANSWER = "no"
+"""What counts if nobody answers in time."""
 MOST_EARLIER = 3
 
 
