@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from typing import Any, cast
 
 from mcp.server.session import ServerSession
@@ -18,13 +19,12 @@ from palaver.doors.authentication import Requester
 from palaver.errors import PalaverError, Unavailable
 from palaver.model.ids import new_id
 from palaver.operations import identity
-from palaver.operations.bus import resources
 from palaver.operations.catchup.hooks import HookEvent, report_hook
 from palaver.operations.catchup.wake import WaitForWake, wait_for_wake
+from palaver.store.bus.feed import FeedClosed
 
 CAPABILITY = "claude/channel"
 METHOD = "notifications/claude/channel"
-AGENTS = "chat://agents/active"
 INSTRUCTIONS = (
     ' Messages to you arrive as <channel source="palaver">: answer with msg_post in the thread they begin with.'
 )
@@ -45,9 +45,7 @@ async def push(requester: Requester, pid: int, client: ServerSession) -> None:
         if caller.session.slug:
             await workspace.change(lambda change: identity.must_be_agent(change, caller))
         async with workspace.feed() as listener:
-            changed: str | None = AGENTS
-            changes = await resources.changes(workspace, caller, {AGENTS}, listener)
-            while changed:
+            while True:
                 found = await workspace.read(lambda read: identity.resolve(read, caller, identity.Credentials()))
                 if found.acting_agent and found.acting_agent != agent_id:
                     if waiting:
@@ -55,7 +53,9 @@ async def push(requester: Requester, pid: int, client: ServerSession) -> None:
                     agent_id = found.acting_agent
                     own = Requester(workspace, replace(caller, agent_id=agent_id))
                     waiting = asyncio.create_task(_push_to(own, told, client))
-                changed = await anext(changes, None)
+                await listener.wait_for(lambda event: event.type.startswith(("agent.", "reset")), inf)
+    except FeedClosed:
+        pass
     except PalaverError:
         if waiting:
             await waiting

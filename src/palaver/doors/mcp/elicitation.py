@@ -58,10 +58,8 @@ async def ask(ctx: Context, requester: Requester, params: types.CallToolRequestP
     waiting = asyncio.create_task(tools.call(requester, params.name, again | {"question_id": id}))
     try:
         await asyncio.wait((asking, waiting), return_when=asyncio.FIRST_COMPLETED)
-        refused = (
-            await _take(requester, given, id, asking.result()) if asking.done() and not asking.exception() else None
-        )
-        return refused or await waiting
+        told = asking.result() if asking.done() and not asking.exception() else None
+        return await _take(requester, given, id, told) or await waiting
     finally:
         asking.cancel()
         waiting.cancel()

@@ -19,7 +19,7 @@ from palaver.model.requests import Id, Ids, Line, NotBlank, Project, Request, Te
 from palaver.operations.bus.messages import mark_active
 from palaver.operations.catchup import briefing
 from palaver.operations.catchup.briefing import compaction_briefing
-from palaver.operations.catchup.news import News, collect, item_of
+from palaver.operations.catchup.news import collect, item_of
 from palaver.operations.catchup.recall import evidence
 from palaver.operations.catchup.ringing import ring_of
 from palaver.operations.identity import agent_for
@@ -30,8 +30,9 @@ from palaver.store.bus.deliveries import HookContext, HookSession
 from palaver.store.bus.read_marks import Mention, reader_of
 from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
-from palaver.text import notable
+from palaver.text import fence, notable
 from palaver.text.hook_text import GO_ON, NEW_FOR_YOU
+from palaver.text.token_estimate import estimate_tokens
 
 Event = Literal["session-start", "prompt", "stop", "pre-compact", "session-end", "confirm"]
 
@@ -40,11 +41,14 @@ MESSAGES_TOKENS = 700
 RECALL_TOKENS = 380
 MOST_AT_ONCE = 20
 """At most this many messages are shown at a prompt or a stop. The others come next time."""
-MESSAGE_LENGTHS = (600, 300, 150, 80)
-"""Maximum characters of a message. If not all messages fit with one length, the next is tried."""
+SHAPES = ((20, 600), (20, 300), (20, 150), (20, 80), (15, 80), (10, 80), (5, 80), (1, 80))
+"""How many messages are shown, and the maximum characters of each. The first shape that fits is taken."""
+MOST_TOPIC = 40
+"""A thread with a longer topic is named by its id."""
 
 NOT_RECORDED = "The last session could not be recorded: {} Tell your user: palaver doctor says more."
-CUT_TEXTS = "Texts that end with … are cut: read them with msg_list."
+CUT_TEXTS = "Read cut texts with msg_list."
+MORE = "{:,} more messages for you: read them with msg_list or catch_up."
 READ_MORE = "Read a thread with msg_list, answer with msg_post, search with knowledge_search."
 
 
@@ -246,12 +250,30 @@ def _new_messages(
     if not mentions:
         return "", None
     heading = GO_ON if way == "stop" else NEW_FOR_YOU
-    for length in MESSAGE_LENGTHS:
-        is_short = any(len(mention.message.content) > length for mention in mentions)
-        news = News(mentions=[item_of(one.topic, one.message, length=length) for one in mentions])
-        before = [heading, *([CUT_TEXTS] if is_short else [])]
-        made = briefing.brief(news, MESSAGES_TOKENS, before=before, text_length=length)
-        if not made.is_cut:
+    text, shown = messages_text(mentions, len(mentions), heading, SHAPES, MESSAGES_TOKENS)
+    return text, deliveries.offer(change, context, way, mentions[:shown])
+
+
+def messages_text(
+    found: list[Mention], count: int, heading: str, shapes: Iterable[tuple[int, int]], max_tokens: int
+) -> tuple[str, int]:
+    """The text for these messages of `count`, the oldest first, and how many are in it."""
+    text, shown = "", 0
+    for most, length in shapes:
+        shown = len(found[:most])
+        is_cut = any(len(one.message.content) > length for one in found[:shown])
+        more = [MORE.format(count - shown)] if count > shown else []
+        said = fence.fenced("\n".join(_line(one, length) for one in found[:shown]))
+        text = "\n".join([heading, *([CUT_TEXTS] if is_cut else []), *more, said])
+        if estimate_tokens(text) <= max_tokens:
             break
-    shown = mentions[len(mentions) - made.shown[briefing.FOR_YOU] :]
-    return made.text, deliveries.offer(change, context, way, shown)
+    return text, shown
+
+
+def _line(mention: Mention, length: int) -> str:
+    """[plans #14] agent NAME, 5 min ago: a message. The name of a webhook says that it is no person."""
+    message, topic = mention.message, notable.one_line(mention.topic, MOST_TOPIC)
+    thread = topic if topic == mention.topic else message.thread_id
+    who = "agent " if message.author_id else "" if "webhook" in (message.metadata or {}) else "person "
+    who += f"{notable.one_line(message.author_name, 40)}, {briefing.age(message.created_at)}"
+    return f"- [{thread} #{message.seq}] {who}: {notable.one_line(message.content, length)}"

@@ -9,38 +9,29 @@ from typing import Annotated
 from palaver.errors import Unavailable
 from palaver.model.events import Event, agent_online, agent_session
 from palaver.model.ids import new_id
-from palaver.model.messages import Message
 from palaver.model.people import Agent, Caller
 from palaver.model.requests import Ids, clamp
 from palaver.model.times import now
-from palaver.operations.catchup.briefing import age
-from palaver.operations.catchup.hooks import HookAnswer, HookReport, agent_of_session, caller_of, unseen
+from palaver.operations.catchup.hooks import HookAnswer, HookReport, agent_of_session, caller_of, messages_text, unseen
 from palaver.operations.catchup.ringing import LOOK_AGAIN, ring_of
 from palaver.operations.identity import active_since
 from palaver.operations.operation import Route, operation
 from palaver.store.bus import agents, deliveries, read_marks
 from palaver.store.bus.deliveries import HookSession, Way
 from palaver.store.bus.feed import FeedClosed
-from palaver.store.bus.read_marks import HOOK_TIME, Mention, reader_of
+from palaver.store.bus.read_marks import HOOK_TIME, reader_of
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
-from palaver.text import fence, notable
 from palaver.text.hook_text import WOKEN
-from palaver.text.token_estimate import estimate_tokens
 
 WAKE_TOKENS = 150
 MOST = 100
 """At most this many messages are looked at for one that may wake."""
 FEW = 3
-LEFT = "You two may wake each other {} more times here. Then a person must write."
+LEFT = " You two may wake each other {} more times here. Then a person must write."
 SHAPES = ((3, 200), (3, 100), (2, 100), (1, 400), (1, 200), (1, 100), (1, 20))
-"""How many messages a wake shows, and the maximum characters of each. The first shape that fits is taken."""
-MOST_TOPIC = 40
-"""A thread with a longer topic is named by its id."""
 CALLS = ("msg.receipt", "agent.session", "agent.offline")
 """The events after which a session may be called, or has ended."""
-CUT_TEXTS = "Read cut texts with msg_list."
-MORE = "{:,} more messages for you: read them with msg_list or catch_up."
 
 
 class WaitForWake(HookReport):
@@ -95,9 +86,8 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
         return min((ring_of(read, session.reader, one).seconds for one in found), default=inf)
 
     def wake(change: Change) -> HookAnswer:
-        if not request.starts and agents.touch(
-            change, agent, "wake"
-        ):  # it locks the agent: of two sessions, one gets a message
+        # This locks the agent: of two sessions, one gets a message.
+        if not request.starts and agents.touch(change, agent, "wake"):
             change.tell(agent_online(agent))
         known = agents.hook_connection(change, request.session)
         found = unseen(change, caller, session, known.announced, MOST) if known and look(change) == 0 else []
@@ -108,7 +98,8 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
         left = min((ring.turns_left for ring in rings if ring.turns_left is not None), default=None)
         first = found[0].passage_id
         count, last = read_marks.unseen_after(change, session.reader, first - 1)
-        text, shown = wake_text(found, max(count, len(found)), left)
+        heading = WOKEN + (LEFT.format(left) if left is not None and left <= FEW else "")
+        text, shown = messages_text(found, max(count, len(found)), heading, SHAPES, WAKE_TOKENS)
         context = deliveries.context_of(change, session, known.turn + 1, confirms=True)
         announced = last if count > shown else known.announced
         agents.set_hook_connection(change, known, state="woken", turn=context.turn, announced=announced)
@@ -131,34 +122,3 @@ async def wait_for_wake(workspace: Workspace, caller: Caller, request: WaitForWa
         raise Unavailable("The server is stopping. Wait again in a moment.") from None
     finally:
         await workspace.store_soon(lambda change: agents.end_waiting(change, waiter), seconds=0)
-
-
-def wake_text(found: list[Mention], count: int, turns_left: int | None = None) -> tuple[str, int]:
-    """The text for these messages of `count`, and how many are in it."""
-    last = [LEFT.format(turns_left)] if turns_left is not None and turns_left <= FEW else []
-    text, shown = "", 0
-    for most, length in SHAPES:
-        lines = [_line(one, length) for one in found[:most]]
-        shown = len(lines)
-        more = [MORE.format(count - shown)] if count > shown else []
-        is_cut = any(len(one.message.content) > length for one in found[:shown])
-        own = [WOKEN, *([CUT_TEXTS] if is_cut else []), *more, *last]
-        text = "\n".join([*own, fence.fenced("\n".join(lines))])
-        if estimate_tokens(text) <= WAKE_TOKENS:
-            break
-    return text, shown
-
-
-def _line(mention: Mention, length: int) -> str:
-    message, topic = mention.message, notable.one_line(mention.topic, MOST_TOPIC)
-    thread = topic if topic == mention.topic else message.thread_id
-    said = notable.one_line(message.content, length)
-    return f"- [{thread} #{message.seq}] {_speaker(message)}, {age(message.created_at)}: {said}"
-
-
-def _speaker(message: Message) -> str:
-    """Who says it: an agent, a person, or a program by a webhook."""
-    name = notable.one_line(message.author_name, 40)
-    if message.author_id:
-        return f"agent {name}"
-    return name if "webhook" in (message.metadata or {}) else f"person {name}"  # the name says that it is a webhook
