@@ -359,7 +359,7 @@ def test_eight_messages_at_a_stop_arrive_as_eight(program: Program, api: httpx.C
         Thread(api).post(f"@{name} job-{number} " + "and a long text that says much about it " * 40)
     text = program.stop()
     assert all(f"job-{number} " in text for number in range(8))
-    assert "read them with msg_list" in text
+    assert "Read cut texts with msg_list." in text
     assert program.stop() == ""
 
 
