@@ -12,7 +12,7 @@ from typing import Any
 
 from palaver import __version__
 from palaver.setup.agents_md import AGENTS_BLOCK, BEGIN, END
-from palaver.setup.clients import BY_NAME, SKILL_BODY, SKILL_DESCRIPTION, WAIT
+from palaver.setup.clients import BY_NAME, SKILL_BODY, SKILL_DESCRIPTION, WAIT, Options
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -55,8 +55,8 @@ def hook_command(event: str, client: str) -> str:
 
 
 def hooks(client: str) -> dict[str, Any]:
-    items = BY_NAME[client].hooks(lambda event: hook_command(event, client))
-    return {"hooks": {item.path[-1]: [item.value] for item in items}}
+    items = BY_NAME[client].hooks(lambda event: hook_command(event, client), Options())
+    return {"hooks": {item.path[-1]: [item.value] for item in items if item.value}}
 
 
 def claude_plugin() -> dict[str, str]:

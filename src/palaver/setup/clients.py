@@ -287,9 +287,8 @@ class ClientProgram:
         if options.with_hooks and self.events:
             version = () if self.has_groups else (SettingsEntry("default", ("version",), 1),)
             command = partial(hook_command, server.command, client=self.name, options=server.arguments[1:])
-            hooks = self.hooks(command, options.wakes)
-            asking = [self.permission_hook(command, options.ask_permission)] if self.permission_event else []
-            made.append(FileEdit(folder / self.hooks_file, "hooks", (*version, *hooks, *asking)))
+            hooks = self.hooks(command, options)
+            made.append(FileEdit(folder / self.hooks_file, "hooks", (*version, *hooks)))
         elif options.with_hooks and self.hooks_file:
             made.append(FileEdit(folder / self.hooks_file, "hooks", text=_opencode_plugin(server, options)))
             npm = folder / ".npmrc"
@@ -318,20 +317,20 @@ class ClientProgram:
         entry = {**self.stdio, "command": server.command, "args": list(server.arguments)}
         return entry | ({"env": environment} if environment else {})
 
-    def hooks(self, command: Callable[[str], str], wakes: bool = True) -> Iterator[SettingsEntry]:
+    def hooks(self, command: Callable[[str], str], options: Options) -> Iterator[SettingsEntry]:
         """Its hooks, with a shell command for each event."""
         for event, theirs in zip(EVENTS, self.events, strict=True):
             seconds = self.longest_end if event == "session-end" else HOOK_SECONDS
             hook: dict[str, Any] = {"command": command(event), "timeout": seconds * self.hook_unit}
             if self.has_groups:
                 hook = {"hooks": [{"type": "command", **hook}]}
-            if wakes and self.wakes in WAKES and event in ("session-start", "stop"):
+            if options.wakes and self.wakes in WAKES and event in ("session-start", "stop"):
                 hook["hooks"].append({"type": "command", "command": command(WAIT), **WAKES[self.wakes]})
             yield SettingsEntry("hook", ("hooks", theirs), hook)
-
-    def permission_hook(self, command: Callable[[str], str], is_on: bool) -> SettingsEntry:
-        hook = {"type": "command", "command": command(PERMISSION), "timeout": PERMISSION_SECONDS}
-        return SettingsEntry("hook", ("hooks", self.permission_event), {"hooks": [hook]} if is_on else None)
+        if self.permission_event:
+            hook = {"type": "command", "command": command(PERMISSION), "timeout": PERMISSION_SECONDS}
+            asking = {"hooks": [hook]} if options.ask_permission else None
+            yield SettingsEntry("hook", ("hooks", self.permission_event), asking)
 
 
 def hook_command(command: str, event: str, client: str, options: Sequence[str] = ()) -> str:

@@ -194,21 +194,21 @@ class McpRequests:
         """Tell the client of changes until it goes. It joins the feed before it hears that it listens."""
         requester, bus = await self._requester_of(ctx), InMemorySubscriptionBus()
         handler, uris = ListenHandler(bus), set(params.notifications.resource_subscriptions or ())
-        async with requester.workspace.feed() as listener:
-            changes = await resources.changes(requester.workspace, requester.caller, uris, listener)
+        changes = resources.changes(requester.workspace, requester.caller, uris)
+        await anext(changes)
 
-            async def tell() -> None:
-                try:
-                    async for uri in changes:
-                        await bus.publish(ResourceUpdated(uri))
-                finally:
-                    handler.close()
-
-            telling = asyncio.create_task(tell())
+        async def tell() -> None:
             try:
-                return await handler(ctx, params)
+                async for uri in changes:
+                    await bus.publish(ResourceUpdated(uri))
             finally:
-                telling.cancel()
+                handler.close()
+
+        telling = asyncio.create_task(tell())
+        try:
+            return await handler(ctx, params)
+        finally:
+            telling.cancel()
 
     async def _list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         requester, cursor = await self._requester_of(ctx), (params.cursor if params else None) or "0"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -95,24 +95,26 @@ def _ask(change: Change, caller: Caller, request: AskHuman) -> StoredQuestion:
         raise Refused("text: is required, or the question_id of an earlier question.")
     if not visibility.sees_everything(caller):
         identity.must_be_agent(change, caller)
-    thread_id = request.thread_id or open_thread(change, CreateThread(topic=TOPIC), caller)[0].thread.id
-    expires_at = now() + timedelta(seconds=request.deadline_s)
-    return put(change, caller, thread_id, request.text, {"choices": request.choices or []}, expires_at)
+    return put(change, caller, request.text, request.choices or [], request.deadline_s, thread_id=request.thread_id)
 
 
 def put(
     change: Change,
     caller: Caller,
-    thread_id: str,
     text: str,
-    facts: dict[str, Any],
-    expires_at: datetime,
-    **metadata: str,
+    choices: list[str],
+    seconds: int,
+    *,
+    thread_id: str | None = None,
+    topic: str = TOPIC,
+    permission: dict[str, str] | None = None,
 ) -> StoredQuestion:
-    """Post a question and tell the inbox of it."""
-    given = {**metadata, questions.FACTS: facts}
-    message = post_message.work(change, caller, PostMessage(thread_id=thread_id, content=text, metadata=given))
-    stored = questions.add(change, message.id, expires_at)
+    """Post a question and tell the inbox of it. Requests for a permission are for people only."""
+    thread_id = thread_id or open_thread(change, CreateThread(topic=topic), caller)[0].thread.id
+    facts = {"choices": choices, "permission": permission} if permission else {"choices": choices}
+    metadata = {questions.FACTS: facts, **(visibility.FOR_PEOPLE if permission else {})}
+    message = post_message.work(change, caller, PostMessage(thread_id=thread_id, content=text, metadata=metadata))
+    stored = questions.add(change, message.id, now() + timedelta(seconds=seconds))
     change.tell(question_changed("question.new", stored, stored.metadata))
     return stored
 

@@ -21,7 +21,7 @@ from palaver.operations.library.media import media_types
 from palaver.search.open import RetrievalOptions, open_document
 from palaver.search.sources import SOURCES, parse_uri
 from palaver.store.bus import agents, messages, threads
-from palaver.store.bus.feed import FeedClosed, Listener
+from palaver.store.bus.feed import FeedClosed
 from palaver.store.engines.database import Reader
 from palaver.store.workspaces import Workspace
 from palaver.text.fence import fenced
@@ -89,37 +89,33 @@ def _inbox(read: Reader, caller: Caller) -> str:
     return _pretty({"messages": meant, "questions": asked})
 
 
-async def changes(
-    workspace: Workspace, caller: Caller, uris: Collection[str], listener: Listener
-) -> AsyncIterator[str]:
-    """The URIs of these resources as they change. It ends when the server closes."""
+async def changes(workspace: Workspace, caller: Caller, uris: Collection[str]) -> AsyncIterator[str]:
+    """The URIs of these resources as they change. The first one is empty: from then on no change is missed. It ends when
+    the server closes."""
 
-    def look(read: Reader) -> tuple[dict[str, str], str]:
-        """What changes each resource: the events of a thread, or those whose names begin so. And the inbox."""
+    def causes_of(read: Reader) -> dict[str, str]:
+        """What changes each resource: the events of a thread, or those whose names begin so."""
         found = {"chat://threads/active": "thread.", "chat://agents/active": "agent."}
         for uri in uris:
             if (named := _THREAD.fullmatch(uri)) and (stored := threads.named(read, named[1])):
                 found[uri] = stored.thread.id
-        return {uri: found[uri] for uri in uris if uri in found}, inbox(read)
+        return {uri: found[uri] for uri in uris if uri in found}
 
     def inbox(read: Reader) -> str:
         return _inbox(read, caller) if INBOX.uri in uris else ""
 
-    causes, seen = await workspace.read(look)
-
-    async def change() -> AsyncIterator[str]:
-        nonlocal seen
+    async with workspace.feed() as listener:
+        causes, seen = await workspace.read(lambda read: (causes_of(read), inbox(read)))
+        yield ""
         with suppress(FeedClosed):
             while True:
                 batch = await listener.next()
                 for uri, cause in causes.items():
                     if any(event.thread_id == cause or event.type.startswith((cause, "reset")) for event in batch):
                         yield uri
-                before, seen = seen, await workspace.read(inbox) if INBOX.uri in uris and batch else seen
+                before, seen = seen, await workspace.read(inbox) if INBOX.uri in uris else ""
                 if seen != before:
                     yield INBOX.uri
-
-    return change()
 
 
 def _search_result(read: Reader, caller: Caller, uri: str) -> str:

@@ -7,7 +7,6 @@ own prompt, or refuses where it has none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from textwrap import indent
 from typing import Annotated, Any, Literal
 
@@ -15,12 +14,9 @@ import orjson
 from pydantic import Field
 
 from palaver.errors import Refused
-from palaver.model import visibility
 from palaver.model.people import Caller, Session
 from palaver.model.requests import NEVER_STORED, Line, Metadata, NotBlank, clamp
-from palaver.model.times import now
 from palaver.operations.bus.questions import end_question, put, wait_for_answer
-from palaver.operations.bus.threads import CreateThread, open_thread
 from palaver.operations.catchup.hooks import HookReport, agent_of_session, caller_of
 from palaver.operations.operation import Route, operation
 from palaver.store.bus.questions import StoredQuestion
@@ -59,16 +55,14 @@ async def ask_permission(workspace: Workspace, caller: Caller, request: Permissi
     if len(command) > MOST_COMMAND or NEVER_STORED.search(command):
         raise Refused(f"input: a person is asked about text of at most {MOST_COMMAND:,} characters without NUL.")
 
+    folder = request.folder or request.project or ""
+    about = {"program": caller.client.program, "tool": request.tool, "command": command, "folder": folder}
+    text = f"May I use {request.tool} in {folder}?\n\n{indent(command, CODE, bool)}"
+
     def ask(change: Change) -> tuple[Caller, StoredQuestion]:
         agent, _ = agent_of_session(change, caller, request, "permission")
-        folder = request.folder or request.project or ""
         asker = replace(caller, session=Session(agent_id=agent.id))
-        about = {"program": caller.client.program, "tool": request.tool, "command": command, "folder": folder}
-        thread_id = open_thread(change, CreateThread(topic=TOPIC), asker)[0].thread.id
-        text = f"May I use {request.tool} in {folder}?\n\n{indent(command, CODE, bool)}"
-        facts = {"choices": CHOICES, "permission": about}
-        expires_at = now() + timedelta(seconds=request.seconds)
-        return asker, put(change, asker, thread_id, text, facts, expires_at, **visibility.FOR_PEOPLE)
+        return asker, put(change, asker, text, CHOICES, request.seconds, topic=TOPIC, permission=about)
 
     asker, stored = await workspace.change(ask)
     question_id = stored.question_id
