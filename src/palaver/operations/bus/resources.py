@@ -90,8 +90,8 @@ def _inbox(read: Reader, caller: Caller) -> str:
 
 
 async def changes(workspace: Workspace, caller: Caller, uris: Collection[str]) -> AsyncIterator[str]:
-    """The URIs of these resources as they change. The first one is empty: from then on no change is missed. It ends when
-    the server closes."""
+    """The URIs of these resources as they change, until the server closes. The first one is empty: from then on no
+    change is missed."""
 
     def causes_of(read: Reader) -> dict[str, str]:
         """What changes each resource: the events of a thread, or those whose names begin so."""

@@ -69,8 +69,7 @@ async def send(here: Workspace, webhook: StoredWebhook, id: str, event: Event) -
     headers["webhook-signature"] = signature(webhook.secret, id, seconds, body)
     trace = str((data.get("metadata") or {}).get("traceparent"))
     headers |= {"traceparent": trace} if TRACEPARENT.fullmatch(trace) else {}
-    status: int | None = None
-    problem: str | None = None
+    status, problem = None, None
     try:
         if not await has_owner(here, webhook):
             raise Refused(NO_OWNER)
@@ -78,7 +77,8 @@ async def send(here: Workspace, webhook: StoredWebhook, id: str, event: Event) -
             hosts = here.settings.fetch_hosts
             async with web_fetch.request(webhook.url, hosts, seconds=ANSWER_SECONDS, sent=body, **headers) as response:
                 status = response.status
-        problem = None if 200 <= status < 300 else f"The receiver answered with status {status}."
+        if not 200 <= status < 300:
+            raise Refused(f"The receiver answered with status {status}.")
     except TimeoutError:
         problem = f"The receiver took longer than {ANSWER_SECONDS:.0f} seconds."
     except Refused as refused:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -16,13 +16,12 @@ from palaver.model.events import ChangeType, Event
 from palaver.model.ids import new_id
 from palaver.model.people import Caller
 from palaver.model.requests import Id, Line, NoArguments, NotBlank, Request, Trimmed
-from palaver.model.times import now
 from palaver.operations.library import web_fetch
 from palaver.operations.operation import Command, Route, operation
 from palaver.operations.webhooks import sending
 from palaver.store.admin import tokens
-from palaver.store.bus import threads, webhooks
-from palaver.store.bus.webhooks import KEY_PREFIX, StoredWebhook, Webhook, WebhookCall, WebhookKind
+from palaver.store.bus import webhooks
+from palaver.store.bus.webhooks import KEY_PREFIX, Webhook, WebhookCall
 from palaver.store.engines.database import Change, Reader
 from palaver.store.workspaces import Workspace
 
@@ -58,8 +57,11 @@ async def add_webhook(workspace: Workspace, caller: Caller, request: AddWebhook)
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     await web_fetch.addresses(parts.hostname or "", port, workspace.settings.fetch_hosts)
-    given = {"url": url, "events": list(dict.fromkeys(request.event)), "secret": sending.new_secret()}
-    made = await _add(workspace, caller, "out", request.thread_id, **given, from_webhooks=request.from_webhooks)
+    kinds, secret = list(dict.fromkeys(request.event)), sending.new_secret()
+    given = {"url": url, "events": kinds, "secret": secret, "from_webhooks": request.from_webhooks}
+    made = await workspace.change(
+        partial(webhooks.add, thread=request.thread_id, owner=caller.owner, kind="out", **given)
+    )
     if workspace.keyring:
         await workspace.keyring.note_webhooks()
     return answer_of(NewWebhook, made)
@@ -82,19 +84,9 @@ class AddIncomingWebhook(Request):
 async def add_incoming_webhook(workspace: Workspace, caller: Caller, request: AddIncomingWebhook) -> NewWebhook:
     """Create an address that posts in a thread what is sent to it. Address and secret are shown only in this answer."""
     key, name = tokens.mint(KEY_PREFIX), request.name or ("GitHub" if request.kind == "github" else "Webhook")
-    given = {"name": name, "secret": secrets.token_urlsafe(30), "key_hash": tokens.hash_of(key)}
-    made = await _add(workspace, caller, request.kind, request.thread_id, **given)
+    given = {"name": name, "secret": secrets.token_urlsafe(30), "key_hash": tokens.hash_of(key), "kind": request.kind}
+    made = await workspace.change(partial(webhooks.add, thread=request.thread_id, owner=caller.owner, **given))
     return replace(answer_of(NewWebhook, made), url=f"{workspace.settings.base_url}/hooks/{workspace.name}/{key}")
-
-
-async def _add(here: Workspace, caller: Caller, kind: WebhookKind, thread: str | None, **given: Any) -> StoredWebhook:
-    def work(change: Change) -> StoredWebhook:
-        thread_id = threads.must_exist(change, thread).thread.id if thread else None
-        id = new_id()
-        webhooks.add(change, StoredWebhook(id, kind, caller.owner, now(), thread_id, **given))
-        return webhooks.must_exist(change, id)
-
-    return await here.change(work)
 
 
 @operation(Route("GET", "/api/webhooks"), Command("webhook list", columns=COLUMNS))

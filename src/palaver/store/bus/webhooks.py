@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from palaver.errors import must_be_found
 from palaver.model.events import ChangeType, Event, reset
+from palaver.model.ids import new_id
 from palaver.model.times import micros, now
 from palaver.store.admin import tokens
-from palaver.store.bus import events
+from palaver.store.bus import events, threads
 from palaver.store.bus.feed import MOST_BYTES, READ_AT_ONCE
 from palaver.store.engines.database import Change, Reader
 from palaver.store.rows import from_row, params_of
 
-WebhookKind = Literal["out", "github", "form"]
 KEY_PREFIX = "plh_"
 """Begins the secret part of the address of an incoming webhook."""
 KEPT = timedelta(days=7)
@@ -27,7 +27,7 @@ class Webhook:
     """A webhook as listed, without its secrets."""
 
     id: str
-    kind: WebhookKind
+    kind: Literal["out", "github", "form"]
     """out sends events; github and form take messages."""
     owner: str
     """human:NAME, or empty for one that was added without a token."""
@@ -70,8 +70,13 @@ class WebhookCall:
     problem: str | None
 
 
-def add(change: Change, webhook: StoredWebhook) -> None:
-    change.run("insert_webhook", **params_of(replace(webhook, position=events.last_id(change))))
+def add(change: Change, thread: str | None, **given: Any) -> StoredWebhook:
+    """Add a webhook of all threads, or of the one with this id or topic. It begins with the next event."""
+    thread_id = threads.must_exist(change, thread).thread.id if thread else None
+    position = events.last_id(change)
+    webhook = StoredWebhook(id=new_id(), created_at=now(), thread_id=thread_id, position=position, **given)
+    change.run("insert_webhook", **params_of(webhook))
+    return must_exist(change, webhook.id)
 
 
 def everyone(read: Reader) -> list[StoredWebhook]:
