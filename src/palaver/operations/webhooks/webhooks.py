@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -57,11 +57,9 @@ async def add_webhook(workspace: Workspace, caller: Caller, request: AddWebhook)
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     await web_fetch.addresses(parts.hostname or "", port, workspace.settings.fetch_hosts)
-    kinds, secret = list(dict.fromkeys(request.event)), sending.new_secret()
-    given = {"url": url, "events": kinds, "secret": secret, "from_webhooks": request.from_webhooks}
-    made = await workspace.change(
-        partial(webhooks.add, thread=request.thread_id, owner=caller.owner, kind="out", **given)
-    )
+    given: dict[str, Any] = {"kind": "out", "owner": caller.owner, "url": url, "secret": sending.new_secret()}
+    given |= {"events": list(dict.fromkeys(request.event)), "from_webhooks": request.from_webhooks}
+    made = await workspace.change(lambda change: webhooks.add(change, request.thread_id, **given))
     if workspace.keyring:
         await workspace.keyring.note_webhooks()
     return answer_of(NewWebhook, made)
@@ -84,8 +82,9 @@ class AddIncomingWebhook(Request):
 async def add_incoming_webhook(workspace: Workspace, caller: Caller, request: AddIncomingWebhook) -> NewWebhook:
     """Create an address that posts in a thread what is sent to it. Address and secret are shown only in this answer."""
     key, name = tokens.mint(KEY_PREFIX), request.name or ("GitHub" if request.kind == "github" else "Webhook")
-    given = {"name": name, "secret": secrets.token_urlsafe(30), "key_hash": tokens.hash_of(key), "kind": request.kind}
-    made = await workspace.change(partial(webhooks.add, thread=request.thread_id, owner=caller.owner, **given))
+    given: dict[str, Any] = {"kind": request.kind, "owner": caller.owner, "name": name}
+    given |= {"secret": secrets.token_urlsafe(30), "key_hash": tokens.hash_of(key)}
+    made = await workspace.change(lambda change: webhooks.add(change, request.thread_id, **given))
     return replace(answer_of(NewWebhook, made), url=f"{workspace.settings.base_url}/hooks/{workspace.name}/{key}")
 
 
