@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 
 from starlette.requests import Request
@@ -20,12 +19,11 @@ LARGEST = 2 * 1024 * 1024
 
 
 async def receive(request: Request) -> Response:
-    webhook = None
-    with suppress(NotFound):  # nothing tells which workspaces there are
+    try:
         here = await request.app.state.app.open(request.path_params["workspace"])
-        webhook = await receiving.find(here, request.path_params["key"])
-    if webhook is None:
-        raise NotFound("webhook", "…", "It was removed, or its address is wrong.")
+        webhook = await receiving.must_exist(here, request.path_params["key"])
+    except NotFound:  # nothing tells which workspaces there are
+        raise NotFound("webhook", "…", "It was removed, or its address is wrong.") from None
     refuse_above(here, (webhook.id, "incoming webhook"), A_MINUTE, "deliveries")
     body = await read_body(request, LARGEST)
     if not receiving.is_signed(webhook, request.headers, body):

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 import orjson
 from pydantic import AfterValidator
 
-from palaver.errors import Refused
+from palaver.errors import Refused, must_be_found
 from palaver.model.people import Caller
 from palaver.model.requests import Line, Request, Text, read
 from palaver.operations.bus.messages import PostedMessage, PostMessage, post_message
@@ -44,10 +44,10 @@ class PlainMessage(Request):
     author: Annotated[Line, AfterValidator(lambda name: " ".join(name.split())[:80])] = ""
 
 
-async def find(here: Workspace, key: str) -> StoredWebhook | None:
-    """The webhook with this secret in its address. None if its owner may not use it any more."""
+async def must_exist(here: Workspace, key: str) -> StoredWebhook:
+    """The webhook with this secret in its address, if its owner may still use it."""
     webhook = await here.read(partial(webhooks.with_key, key=key))
-    return webhook if webhook and await has_owner(here, webhook) else None
+    return must_be_found(webhook if webhook and await has_owner(here, webhook) else None, "webhook", "…")
 
 
 async def has_owner(here: Workspace, webhook: StoredWebhook) -> bool:

@@ -56,20 +56,12 @@ class NewAgent:
 def register(change: Change, new: NewAgent) -> tuple[Agent, str]:
     """Add an agent and return it with its secret. A taken name or slug gets a number: 'Cursor (GPT-4) 2'."""
     agent_id, secret = new_id(), secrets.token_urlsafe(32)
-    slug = new.slug or slug_of(new.display_name or new.name)
-    while not _insert(
-        change,
-        agent_id,
-        replace(
-            new,
-            slug=names.free(change, slug, "-"),
-            name=names.free(change, new.name),
-            display_name=new.display_name and names.free(change, new.display_name),
-        ),
-        "registered",
-        hash_of(secret),
-    ):
-        pass  # another caller has just taken the name: try the next number
+    is_added = 0
+    while not is_added:  # another caller may take the names meanwhile: then the next number is free
+        slug = names.free(change, new.slug or slug_of(new.display_name or new.name), "-")
+        shown = new.display_name and names.free(change, new.display_name)
+        free = replace(new, slug=slug, name=names.free(change, new.name), display_name=shown)
+        is_added = _insert(change, agent_id, free, "registered", hash_of(secret))
     return _keep_names(change, agent_id), secret
 
 
@@ -314,12 +306,10 @@ def _of_client(read: Reader, owner: str, client: str, project: str | None) -> li
 def announced_by_hook(read: Reader, owner: str, client: str, project: str, active_since: datetime) -> list[Agent]:
     """Agents of this client program that only a hook has announced: no MCP connection acts as them yet."""
     found = []
-    for row in _of_client(read, owner, client, project or None):
-        if row["is_released"] or row["last_heartbeat"] < micros(active_since):
-            continue
-        keys = [one["id_hash"] for one in read.all("connections_of_agent", agent_id=row["id"])]
-        if keys and all(key.startswith("hook:") for key in keys) and not all(map(_has_ended, keys)):
-            found.append(_agent(row))
+    for agent in active_of_client(read, owner, client, project, active_since):
+        keys = [one["id_hash"] for one in read.all("connections_of_agent", agent_id=agent.id)]
+        if all(key.startswith("hook:") for key in keys) and not all(map(_has_ended, keys)):
+            found.append(agent)
     return found
 
 
