@@ -19,7 +19,7 @@ from palaver.model.requests import Id, Ids, Line, NotBlank, Project, Request, Te
 from palaver.operations.bus.messages import mark_active
 from palaver.operations.catchup import briefing
 from palaver.operations.catchup.briefing import compaction_briefing
-from palaver.operations.catchup.news import collect, item_of
+from palaver.operations.catchup.news import News, collect, item_of
 from palaver.operations.catchup.recall import evidence
 from palaver.operations.catchup.ringing import ring_of
 from palaver.operations.identity import agent_for
@@ -195,36 +195,25 @@ def agent_of_session(change: Change, caller: Caller, request: HookReport, event:
 
 
 async def _briefing(
-    workspace: Workspace,
-    caller: Caller,
-    agent: Agent,
-    context: HookContext,
-    project: str | None,
-    notes: Iterable[str] = (),
+    workspace: Workspace, caller: Caller, agent: Agent, context: HookContext, project: str | None, notes: list[str]
 ) -> tuple[str, str]:
     """What an agent should know when it starts: who it is, what is new, what happened in this project. `notes` come
     before the news. Returns the text and its delivery. Messages in the context, or without room, are not in it."""
-    session = context.session
-
-    def who(change: Change) -> str:
-        has_token = caller.is_authenticated or context.is_briefed
-        return briefing.who_you_are(agent, None if has_token else agents.new_secret(change, agent, session.id))
-
-    if context.was_compacted and (about := await compaction_briefing(workspace, caller, agent, session.id, project)):
-        return await workspace.change(
-            lambda change: (
-                "\n".join([who(change), *notes, about]),
-                deliveries.offer(change, context, "briefing"),
-            )
-        )
-    found = await workspace.read(
-        lambda read: collect(read, caller, session.reader, project=project, without_session=session.id)
-    )
-    mentions = [one for one in found.mentions if one.passage_id not in context.passage_ids]
-    news = replace(found.news, mentions=[item_of(one.topic, one.message) for one in mentions])
+    id, news, mentions, about = context.session.id, News(), list[Mention](), ""
+    if context.was_compacted:
+        about = await compaction_briefing(workspace, caller, agent, id, project)
+    if not about:
+        reader = context.session.reader
+        found = await workspace.read(lambda read: collect(read, caller, reader, project=project, without_session=id))
+        mentions = [one for one in found.mentions if one.passage_id not in context.passage_ids]
+        news = replace(found.news, mentions=[item_of(one.topic, one.message) for one in mentions])
 
     def offer(change: Change) -> tuple[str, str]:
-        made = briefing.brief(news, BRIEFING_TOKENS, before=[who(change), READ_MORE, *notes])
+        has_token = caller.is_authenticated or context.is_briefed
+        who = briefing.who_you_are(agent, None if has_token else agents.new_secret(change, agent, id))
+        if about:
+            return "\n".join([who, *notes, about]), deliveries.offer(change, context, "briefing")
+        made = briefing.brief(news, BRIEFING_TOKENS, before=[who, READ_MORE, *notes])
         shown = mentions[len(mentions) - made.shown.get(briefing.FOR_YOU, 0) :]  # the newest ones are shown
         return made.text, deliveries.offer(change, context, "briefing", shown)
 
