@@ -66,7 +66,8 @@ async def get_receipts(workspace: Workspace, caller: Caller, request: GetReceipt
         return not any(one.state in states and not one.reaction for one in found.receipts)
 
     await workspace.store_read_marks()
-    return await workspace.wait_until(is_enough, look, request.wait_s, look_again=LOOK_AGAIN)
+    thread_id = (await workspace.read(look)).thread_id
+    return await workspace.wait_until(is_enough, look, request.wait_s, thread_id=thread_id, look_again=LOOK_AGAIN)
 
 
 async def return_unread(workspace: Workspace) -> None:
