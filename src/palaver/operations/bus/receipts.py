@@ -24,7 +24,7 @@ SENDER = "palaver"
 WAITS = ("stored", "delivered")
 """The states of a message that an agent may still read by itself."""
 LOOK_AGAIN = 10.0
-"""Seconds. A session may end without a word."""
+"""Seconds. That a session has ended is no event of the thread."""
 
 
 class GetReceipts(OneMessage):
