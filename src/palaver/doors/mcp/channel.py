@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from math import inf
 from typing import Any, cast
 
 from mcp.server.session import ServerSession
@@ -19,12 +18,13 @@ from palaver.doors.authentication import Requester
 from palaver.errors import PalaverError, Unavailable
 from palaver.model.ids import new_id
 from palaver.operations import identity
+from palaver.operations.bus import resources
 from palaver.operations.catchup.hooks import HookEvent, report_hook
 from palaver.operations.catchup.wake import WaitForWake, wait_for_wake
-from palaver.store.bus.feed import FeedClosed
 
 CAPABILITY = "claude/channel"
 METHOD = "notifications/claude/channel"
+AGENTS = "chat://agents/active"
 INSTRUCTIONS = (
     ' Messages to you arrive as <channel source="palaver">: answer with msg_post in the thread they begin with.'
 )
@@ -44,18 +44,14 @@ async def push(requester: Requester, pid: int, client: ServerSession) -> None:
         await wait_for_wake.must_be_allowed(workspace, caller)
         if caller.session.slug:
             await workspace.change(lambda change: identity.must_be_agent(change, caller))
-        async with workspace.feed() as listener:
-            while True:
-                found = await workspace.read(lambda read: identity.resolve(read, caller, identity.Credentials()))
-                if found.acting_agent and found.acting_agent != agent_id:
-                    if waiting:
-                        waiting.cancel()
-                    agent_id = found.acting_agent
-                    own = Requester(workspace, replace(caller, agent_id=agent_id))
-                    waiting = asyncio.create_task(_push_to(own, told, client))
-                await listener.wait_for(lambda event: event.type.startswith(("agent.", "reset")), inf)
-    except FeedClosed:
-        pass
+        async for _ in resources.changes(workspace, caller, {AGENTS}):
+            found = await workspace.read(lambda read: identity.resolve(read, caller, identity.Credentials()))
+            if found.acting_agent and found.acting_agent != agent_id:
+                if waiting:
+                    waiting.cancel()
+                agent_id = found.acting_agent
+                own = Requester(workspace, replace(caller, agent_id=agent_id))
+                waiting = asyncio.create_task(_push_to(own, told, client))
     except PalaverError:
         if waiting:
             await waiting
