@@ -28,7 +28,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class BuiltInPrompt:
-    """A prompt of `agent_prompts.toml`. In its text §name§ is an argument, and ¶ marks an end of a fence around data."""
+    """A prompt of `agent_prompts.toml`. In its text §name§ is an argument, and ¶ begins or ends a fence around data."""
 
     name: str
     description: str
