@@ -84,9 +84,9 @@ async def ask_human(workspace: Workspace, caller: Caller, request: AskHuman) -> 
     if question_id is None:
         question_id = (await workspace.change(lambda change: _ask(change, caller, request))).question_id
     question = await wait_for_answer(workspace, caller, question_id, request.wait_s)
-    answer, own = question.answer_passage_id, await workspace.read(lambda read: identity.agent_of(read, caller))
-    if answer and own:  # the agent has the answer now, so it is no news
-        await workspace.change(lambda change: mentions.mark_seen(change, ThreadReader(own, None).names, [answer]))
+    if (answer := question.answer_passage_id) and caller.acting_agent:  # the agent has it now, so it is no news
+        names = ThreadReader(await workspace.read(lambda read: identity.agent_of(read, caller)), None).names
+        await workspace.change(lambda change: mentions.mark_seen(change, names, [answer]))
     return answer_of(InboxQuestion, question)
 
 
