@@ -25,12 +25,16 @@ pytestmark = pytest.mark.clients
 
 ASKS = {"claude": "❯", "codex": "Ask Codex", "opencode": "Ask anything", "gemini": "Type your message"}
 """What a program shows when it waits for a prompt."""
+LONG = 120.0
 WOKEN = ("claude", "codex", "opencode")
 
 
 @dataclass
 class Seat(Desk):
     """A desk where the client runs in a terminal."""
+
+    more: tuple[str, ...] = ()
+    """Further arguments of the client."""
 
     @contextmanager
     def open(self) -> Iterator[Terminal]:
@@ -44,7 +48,7 @@ class Seat(Desk):
             assert done.returncode == 0, (done.stdout, done.stderr)
             env = {**self.env, "TERM": "xterm-256color", "CI": ""}
             with open_terminal(self.command(), env, work) as terminal:
-                eventually(lambda: ASKS[self.program.name] in terminal.text)
+                eventually(lambda: ASKS[self.program.name] in terminal.text, LONG)
                 yield terminal
 
     def first_answers(self, work: Path) -> dict[str, str]:
@@ -59,9 +63,9 @@ class Seat(Desk):
         return {".claude.json": json.dumps(told)}
 
     def command(self) -> list[str]:
-        more = {"codex": ["--dangerously-bypass-hook-trust"]}.get(self.program.name, [])
+        trust = ["--dangerously-bypass-hook-trust"] if self.program.name == "codex" else []
         left_out = ("exec", "--skip-git-repo-check", "-p", "run", "Follow the script.")
-        return [word for word in self.program.command(self.start) if word not in left_out] + more
+        return [word for word in self.program.command(self.start) if word not in left_out] + trust + list(self.more)
 
     @property
     def turns(self) -> list[str]:

@@ -28,12 +28,11 @@ from tests.clients.model import CLOSING, Call
 from tests.clients.programs import PROGRAMS
 from tests.clients.run import start_palaver
 from tests.clients.terminal import Terminal
-from tests.clients.test_wake import ASKS, WOKEN, Seat
+from tests.clients.test_wake import ASKS, LONG, WOKEN, Seat
 from tests.helpers import environment, eventually
 
 from palaver.text import hook_text
 
-LONG = 120.0
 WAYS = {
     "You are the agent": "briefing",
     hook_text.NEW_FOR_YOU: "prompt",
