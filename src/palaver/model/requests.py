@@ -44,7 +44,7 @@ class Request(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
 
-def request_of(name: str, bases: tuple[type[Request], ...], **fields: Any) -> type[Request]:
+def request_of(name: str, bases: tuple[type[Request], ...], /, **fields: Any) -> type[Request]:
     """A request that is made from its fields. Without the option, Pydantic looks for its source text in every module,
     and a server needs a fifth more time to start."""
     return create_model(name, __base__=bases, __cls_kwargs__={"use_attribute_docstrings": False}, **fields)

@@ -7,12 +7,14 @@ from typing import Annotated
 from pydantic import Field
 
 from palaver.model.library import Character
-from palaver.model.requests import AnyId, Line, Request
-from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
+from palaver.model.requests import Line
+from palaver.operations.library.items import Content, Created, ItemSource, Keywords, operations_of
 from palaver.search.sources.indexing import index_character
 
 
-class CharacterTexts(Request):
+class CreateCharacter(Created):
+    name: Annotated[Line, Field(min_length=1)]
+    """Name of the character."""
     description: Content | None = None
     """Who the character is."""
     personality: Content | None = None
@@ -39,26 +41,14 @@ class CharacterTexts(Request):
     """Tags for search."""
 
 
-class CreateCharacter(CharacterTexts, Created):
-    name: Annotated[Line, Field(min_length=1)]
-    """Name of the character."""
-
-
-class UpdateCharacter(CharacterTexts, VersionedEdit):
-    character_id: AnyId
-    """Id of the character."""
-    name: Annotated[Line, Field(min_length=1)] | None = None
-    """New name."""
-
-
 CHARACTERS = ItemSource(
     name="characters",
     noun="character",
     key="character_id",
+    key_help="Id of the character.",
     piece=Character,
     index=index_character,
     creates=CreateCharacter,
-    updates=UpdateCharacter,
     help={
         "create": "Store a character with its description, personality, example messages and tags.",
         "read": "Get one character with all its fields.",

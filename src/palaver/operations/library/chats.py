@@ -18,7 +18,6 @@ from palaver.operations.library.items import (
     Created,
     ItemSource,
     Listing,
-    VersionedEdit,
     current,
     operations_of,
 )
@@ -60,15 +59,6 @@ class CreateChat(Created):
     """Title of the chat."""
     character_id: AnyId | None = None
     """Id of the character in the chat."""
-
-
-class UpdateChat(VersionedEdit):
-    conversation_id: AnyId
-    """Id of the chat."""
-    title: Line | None = None
-    """New title."""
-    character_id: AnyId | None = None
-    """Id of another character."""
 
 
 class AddChatMessage(Created):
@@ -115,10 +105,10 @@ CHATS = _ChatItems(
     name="chats",
     noun="chat",
     key="conversation_id",
+    key_help="Id of the chat.",
     piece=Chat,
     index=_index_chat,
     creates=CreateChat,
-    updates=UpdateChat,
     help={
         "create": "Create a chat, with or without a character.",
         "read": "Get one chat without its messages.",

@@ -81,11 +81,12 @@ class ItemSource:
     noun: str
     key: str
     """The field of the requests that has the id of the item."""
+    key_help: str
     piece: type[Any]
     """What is in an item. The requests and the answer call it by the names of the fields of this."""
     index: Callable[[Any], ItemDraft]
     creates: type[Created]
-    updates: type[VersionedEdit]
+    """The request that creates an item. The one that updates it has the same fields, all of them optional."""
     listed: type[Any] | None = None
     """The answer for each item of a list, where it is not `answer`."""
     help: Mapping[str, str]
@@ -98,6 +99,14 @@ class ItemSource:
     """The commands for `create` and `update`, where there are any."""
     hidden: tuple[str, ...] = ()
     """The arguments of `create` that its schema does not list."""
+
+    @cached_property
+    def updates(self) -> type[Request]:
+        fields: dict[str, Any] = {self.key: (AnyId, Field(description=self.key_help))}
+        for name, field in self.creates.model_fields.items():
+            if name not in Created.model_fields:
+                fields[name] = (field.rebuild_annotation() | None, Field(default=None, description=field.description))
+        return request_of(f"Update{self.noun.title()}", (VersionedEdit,), **fields)
 
     @cached_property
     def answer(self) -> type[Any]:
@@ -148,7 +157,7 @@ def operations_of(
 ) -> tuple[Operation, Operation, Operation, Operation, Operation, Operation]:
     """The operations that create, read, update, list, delete and restore the items of a source."""
     name, noun, key = source.name, source.noun, source.key
-    id_field: Any = (AnyId, Field(description=source.updates.model_fields[key].description))
+    id_field: Any = (AnyId, Field(description=source.key_help))
     one = request_of(f"One{noun.title()}", (Request,), **{key: id_field})
     one_version = request_of(f"Delete{noun.title()}", (one, VersionedEdit))
 

@@ -18,7 +18,6 @@ from palaver.operations.library.items import (
     Created,
     ItemSource,
     Keywords,
-    VersionedEdit,
     current,
     operations_of,
 )
@@ -124,25 +123,6 @@ class CreateMedia(Created):
     """Keywords for search."""
 
 
-class UpdateMedia(VersionedEdit):
-    media_id: AnyId
-    """Id of the media item."""
-    title: Line | None = None
-    """New title."""
-    media_type: Annotated[Line, Field(min_length=1, max_length=100)] | None = None
-    """New type."""
-    content: Content | None = None
-    """New text. The chunks of the old text are removed."""
-    url: Address | None = None
-    """New address."""
-    chunks: Chunks | None = None
-    """New chunks. They are stored unchanged."""
-    transcript: GivenTranscript | None = None
-    """New transcript."""
-    keywords: Keywords | None = None
-    """New keywords. They replace the old ones."""
-
-
 class _MediaItems(ItemSource):
     answer = KeptMedia
 
@@ -179,14 +159,15 @@ MEDIA = _MediaItems(
     name="media",
     noun="media",
     key="media_id",
+    key_help="Id of the media item.",
     piece=Media,
     index=index_media,
     creates=CreateMedia,
-    updates=UpdateMedia,
     listed=MediaCard,
     help={
         "create": "Store a media item (video, podcast, book, article) with its text, chunks and transcript.",
         "read": "Get one media item with its text, chunks and transcript.",
+        "update": "Update a media item. Fields you leave out do not change. New text removes the old chunks.",
         "list": "List media items without their texts, last changed first.",
     },
     columns=("id", "media_type", "title", "last_modified"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from palaver.model.library import Note
-from palaver.model.requests import AnyId, Line
-from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
+from palaver.model.requests import Line
+from palaver.operations.library.items import Content, Created, ItemSource, Keywords, operations_of
 from palaver.operations.operation import Command
 from palaver.search.sources.indexing import index_note
 
@@ -20,25 +20,14 @@ class CreateNote(Created):
     """Keywords for search."""
 
 
-class UpdateNote(VersionedEdit):
-    note_id: AnyId
-    """Id of the note."""
-    title: Line | None = None
-    """New title."""
-    content: Content | None = None
-    """New text. It replaces the old one."""
-    keywords: Keywords | None = None
-    """New keywords. They replace the old ones."""
-
-
 NOTES = ItemSource(
     name="notes",
     noun="note",
     key="note_id",
+    key_help="Id of the note.",
     piece=Note,
     index=index_note,
     creates=CreateNote,
-    updates=UpdateNote,
     help={
         "create": "Store a note with a title, a text and keywords.",
         "read": "Get one note.",

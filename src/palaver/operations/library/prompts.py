@@ -7,13 +7,15 @@ from typing import Annotated
 from pydantic import Field
 
 from palaver.model.library import Prompt
-from palaver.model.requests import AnyId, Line, Request
-from palaver.operations.library.items import Content, Created, ItemSource, Keywords, VersionedEdit, operations_of
+from palaver.model.requests import Line
+from palaver.operations.library.items import Content, Created, ItemSource, Keywords, operations_of
 from palaver.operations.operation import Command
 from palaver.search.sources.indexing import index_prompt
 
 
-class PromptTexts(Request):
+class CreatePrompt(Created):
+    name: Annotated[Line, Field(min_length=1)]
+    """Name of the prompt."""
     author: Line | None = None
     """Author of the prompt."""
     details: Content | None = None
@@ -26,26 +28,14 @@ class PromptTexts(Request):
     """Keywords for search."""
 
 
-class CreatePrompt(PromptTexts, Created):
-    name: Annotated[Line, Field(min_length=1)]
-    """Name of the prompt."""
-
-
-class UpdatePrompt(PromptTexts, VersionedEdit):
-    prompt_id: AnyId
-    """Id or name of the prompt."""
-    name: Annotated[Line, Field(min_length=1)] | None = None
-    """New name."""
-
-
 PROMPTS = ItemSource(
     name="prompts",
     noun="prompt",
     key="prompt_id",
+    key_help="Id or name of the prompt.",
     piece=Prompt,
     index=index_prompt,
     creates=CreatePrompt,
-    updates=UpdatePrompt,
     help={
         "create": "Store a prompt. MCP clients list it among their prompts, with one argument for each {{name}} in it.",
         "read": "Get one prompt by id or name.",
