@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from palaver.search.vectors.minilm import Pieces
+from palaver.search.vectors.onnx_models import Pieces
 
 HEADS, LAYERS, WIDTH, RANK, SEED = 12, 6, 384, 16, 20
 SCALE, WARM = 20.0, 50

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palaver.search.vectors import encoders, minilm
+from palaver.search.vectors import encoders, onnx_models
 from palaver.search.vectors.encoders import CannotEncode
-from palaver.search.vectors.minilm import MiniLM, Pieces
-from palaver.search.vectors.onnx_model import checksum, one_vector
+from palaver.search.vectors.onnx_models import MiniLM, Pieces, checksum, one_vector
 
 MARKS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 WORDS = [*MARKS, "un", "##aff", "##able", "cafe", "!", "'", "a", "##b", "東", "京", "$", "5", "##0", "€", "dog", "_"]
@@ -58,7 +57,7 @@ def test_words_are_cut_as_bert_cuts_them(text: str, pieces: list[int]):
 
 def test_a_long_text_is_read_as_far_as_it_was_trained():
     found = Pieces(WORDS).of("dog " * 1_000)
-    assert len(found) == minilm.MOST_PIECES == 256
+    assert len(found) == onnx_models.MOST_PIECES == 256
     assert found[-1] == END
 
 
@@ -81,19 +80,19 @@ def test_a_text_has_the_same_vector_alone_and_among_others_and_its_length_is_one
 
 @pytest.mark.parametrize("is_folder", [True, False])
 def test_a_model_in_a_folder_of_its_own_gives_its_vectors(model: MiniLM, tmp_path: Path, is_folder: bool):
-    (tmp_path / "model.onnx").symlink_to(minilm.HERE / "minilm.onnx")
-    (tmp_path / "vocab.txt").symlink_to(minilm.HERE / "minilm_vocabulary.txt")
+    (tmp_path / "model.onnx").symlink_to(onnx_models.HERE / "minilm.onnx")
+    (tmp_path / "vocab.txt").symlink_to(onnx_models.HERE / "minilm_vocabulary.txt")
     name = str(tmp_path if is_folder else tmp_path / "model.onnx")
     encoder = encoders.encoder(name, "", "")
     assert encoder
     texts = ["The server stopped.", "Café!"]
     assert np.allclose(encoder.encode(texts, 1), model(texts), atol=1e-6)
     assert encoders.is_local(name)
-    assert encoders.stored_name(name) == f"onnx {checksum(str(minilm.HERE / 'minilm.onnx'))}"
+    assert encoders.stored_name(name) == f"onnx {checksum(str(onnx_models.HERE / 'minilm.onnx'))}"
 
 
 def test_a_model_without_a_tokenizer_says_what_it_needs(tmp_path: Path):
-    (tmp_path / "model.onnx").symlink_to(minilm.HERE / "minilm.onnx")
+    (tmp_path / "model.onnx").symlink_to(onnx_models.HERE / "minilm.onnx")
     encoder = encoders.encoder(str(tmp_path), "", "")
     assert encoder
     with pytest.raises(CannotEncode, match=r"tokenizer\.json or vocab\.txt"):

@@ -21,8 +21,8 @@ from palaver.operations.search.knowledge import SearchKnowledge, search_knowledg
 from palaver.search.question import parse
 from palaver.search.ranking import score
 from palaver.search.vectors import encoders, meaning, nearest
-from palaver.search.vectors.minilm import MiniLM
 from palaver.search.vectors.nearest import Nearest, SignIndex
+from palaver.search.vectors.onnx_models import MiniLM
 from palaver.settings import Settings
 from palaver.store.engines.database import Change, Scope
 from palaver.store.search import found_passages, vectors

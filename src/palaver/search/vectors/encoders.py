@@ -13,9 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from palaver.search.vectors import onnx_model
-from palaver.search.vectors.minilm import VERSION, MiniLM
-from palaver.search.vectors.onnx_model import OnnxModel
+from palaver.search.vectors.onnx_models import VERSION, MiniLM, OnnxModel, checksum
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +68,7 @@ def is_file(model: str) -> bool:
 def stored_name(model: str) -> str:
     """The name under which vectors are stored. Vectors of other names are replaced."""
     if is_file(model):
-        return f"onnx {onnx_model.checksum(model)}"
+        return f"onnx {checksum(model)}"
     return f"minilm {VERSION}" if model == "minilm" else model
 
 

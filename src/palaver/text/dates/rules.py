@@ -9,28 +9,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from palaver.text.dates import words
-from palaver.text.dates.periods import (
-    DAY,
-    EVER,
-    Clock,
-    Period,
-    a_few_ago,
-    about,
-    calendar_unit,
-    day_of,
-    hours_of,
-    month_of,
-    monthly,
-    past,
-    quarter_of,
-    season_of,
-    week_of,
-    weekday,
-    weekend,
-    year_of,
-    yearly,
-)
+from palaver.text.dates import periods, words
+from palaver.text.dates.periods import DAY, EVER, Clock, Period
 from palaver.text.languages import language_of
 
 _TOKEN = re.compile(
@@ -169,7 +149,7 @@ class DateMatch(NamedTuple):
 
     period: Period
     next: int
-    floats: bool = False
+    floats: bool = True
     """The period depends on the clock."""
 
 
@@ -216,7 +196,7 @@ class DateRules(Tokens):
             n += 1
         found = self._count_at(n) if opener == "since" else None
         if found and (unit := words.UNITS.get(self.word(found[2]))):  # seit zwei Wochen
-            return DateMatch(past(unit, found[1], clock), found[2] + 1, floats=True)
+            return DateMatch(periods.past(unit, found[1], clock), found[2] + 1)
         inner = self.date_at(n, clock, sure=True)
         if inner is None:
             return None
@@ -280,26 +260,26 @@ class DateRules(Tokens):
         one = self.at(n)
         numbers = [int(part) for part in re.findall(r"\d+", one.text)]
         if one.kind == "iso":
-            return DateMatch(self._iso(one.text), n + 1)
+            return DateMatch(self._iso(one.text), n + 1, floats=False)
         if one.kind == "slashed":
             if numbers[0] > 31:
-                return DateMatch(day_of(*numbers), n + 1)
+                return DateMatch(periods.day_of(*numbers), n + 1, floats=False)
             month, day = numbers[:2] if numbers[1] > 12 or numbers[0] <= 12 else (numbers[1], numbers[0])
-            return DateMatch(day_of(numbers[2], month, day), n + 1)
+            return DateMatch(periods.day_of(numbers[2], month, day), n + 1, floats=False)
         day, month, *years = numbers
         if years and years[0] > 99:
-            return DateMatch(day_of(years[0], month, day), n + 1)
+            return DateMatch(periods.day_of(years[0], month, day), n + 1, floats=False)
         if not sure and self.word(n - 1) not in words.ANNOUNCE:
             return None
         if years:
-            return DateMatch(day_of(2000 + years[0], month, day), n + 1)
-        return DateMatch(yearly(lambda year: day_of(year, month, day), clock), n + 1, floats=True)
+            return DateMatch(periods.day_of(2000 + years[0], month, day), n + 1, floats=False)
+        return DateMatch(periods.yearly(lambda year: periods.day_of(year, month, day), clock), n + 1)
 
     def _iso(self, text: str) -> Period:
         if "W" in text:
-            return week_of(int(text[:4]), int(text[-2:]))
+            return periods.week_of(int(text[:4]), int(text[-2:]))
         if len(text) == 7:
-            return month_of(int(text[:4]), int(text[5:]))
+            return periods.month_of(int(text[:4]), int(text[5:]))
         moment = datetime.fromisoformat(text.upper())
         if len(text) == 10:
             return moment, moment + DAY
@@ -326,8 +306,8 @@ class DateRules(Tokens):
         """A period that comes once a year: in the year at token n, or else in the one that fits the clock."""
         year, after = self._with_year(n)
         if year:
-            return DateMatch(period_of(year), after)
-        return DateMatch(yearly(period_of, clock, which), after, floats=True)
+            return DateMatch(period_of(year), after, floats=False)
+        return DateMatch(periods.yearly(period_of, clock, which), after)
 
     def _day_and_month(self, n: int, clock: Clock) -> DateMatch | None:
         """3 May 2023, the 3rd of May, 3. Mai, May 3rd, May 3, 2023."""
@@ -347,7 +327,7 @@ class DateRules(Tokens):
             is_verb = self.word(n) in ("may", "march", "mar") and self.at(after - 1).kind == "number"
             if is_verb and not (self.ends_phrase(after) or self._with_year(after)[0]):
                 return None
-        return self._in_year(after, clock, lambda year: day_of(year, month, day))
+        return self._in_year(after, clock, lambda year: periods.day_of(year, month, day))
 
     def _month_name(self, n: int, clock: Clock, sure: bool) -> DateMatch | None:
         """May 2023, last March, in May."""
@@ -362,7 +342,7 @@ class DateRules(Tokens):
             is_announced = sure or which is not None or before in words.IN or (follows and before in words.OR)
             if not is_announced and self.word(start) in words.UNSURE_MONTHS:
                 return None
-        return self._in_year(start + 1, clock, lambda year: month_of(year, month), which)
+        return self._in_year(start + 1, clock, lambda year: periods.month_of(year, month), which)
 
     def _which_at(self, n: int) -> tuple[int | None, int]:
         """Last, this or next, if the token says so, and the number of the next token."""
@@ -380,7 +360,7 @@ class DateRules(Tokens):
         is_announced = is_in and (self.word(start) not in words.UNSURE_SEASONS or before == "the")
         if which is None and not is_announced and not self._with_year(start + 1)[0]:
             return None
-        return self._in_year(start + 1, clock, lambda year: season_of(year, number), which)
+        return self._in_year(start + 1, clock, lambda year: periods.season_of(year, number), which)
 
     def _numbered(self, n: int, clock: Clock) -> DateMatch | None:
         """Q3 2025, the third quarter of 2025, KW 34, week 34 of 2023."""
@@ -389,11 +369,11 @@ class DateRules(Tokens):
         number: int | None
         if one.kind == "coded":
             number, after = int(one.text.lstrip("QqKkCcWw")), start + 1
-            period_of = quarter_of if one.word[0] == "q" else week_of
+            period_of = periods.quarter_of if one.word[0] == "q" else periods.week_of
         elif found and found[0] <= 4 and words.UNITS.get(self.word(found[1])) == "quarter":
-            number, after, period_of = found[0], found[1] + 1, quarter_of
+            number, after, period_of = found[0], found[1] + 1, periods.quarter_of
         elif one.word in ("kw", "cw", "week") and self.at(start + 1).kind == "number":
-            number, after, period_of = self.number_at(start + 1, 53), start + 2, week_of
+            number, after, period_of = self.number_at(start + 1, 53), start + 2, periods.week_of
         else:
             return None
         if number is None:
@@ -416,7 +396,7 @@ class DateRules(Tokens):
         if found is None or (self.at(start).kind == "number" and found[1] == start + 1):
             return None
         day, after = found
-        return DateMatch(monthly(day, clock), after, floats=True) if self.ends_phrase(after) else None
+        return DateMatch(periods.monthly(day, clock), after) if self.ends_phrase(after) else None
 
     def _year(self, n: int, sure: bool) -> DateMatch | None:
         """2023, with a preposition or at the end of a phrase."""
@@ -430,18 +410,19 @@ class DateRules(Tokens):
         if after.begin == one.end and after.kind and not ends_here:
             return None
         is_likely = 1990 <= year <= self.this_year + 5 and self.ends_phrase(n + 1)
-        return DateMatch(year_of(year), n + 1) if sure or before.word in words.BEFORE_YEAR or is_likely else None
+        is_meant = sure or before.word in words.BEFORE_YEAR or is_likely
+        return DateMatch(periods.year_of(year), n + 1, floats=False) if is_meant else None
 
     # Dates that are counted from now
 
     def _relative(self, n: int, clock: Clock) -> DateMatch | None:
         """Yesterday, last night, two weeks ago, the past three days, this month, the week before last."""
-        word, day = self.word(n), partial(calendar_unit, "day", clock)
+        word, day = self.word(n), partial(periods.calendar_unit, "day", clock)
         if word == "the" and self.word(n + 1) == "day" and self.word(n + 2) in ("before", "after"):
             step = {"yesterday": -2, "tomorrow": 2}.get(self.word(n + 3))
-            return DateMatch(day(step), n + 4, floats=True) if step else None
+            return DateMatch(day(step), n + 4) if step else None
         if word == "tonight":
-            return DateMatch(hours_of(day(0), (17, 30)), n + 1, floats=True)
+            return DateMatch(periods.hours_of(day(0), (17, 30)), n + 1)
         if word == "morgen":  # tomorrow; in capitals, or after "am" and "guten", it is the morning
             is_tomorrow = self.at(n).text == "morgen" and self.word(n - 1) not in words.NOT_TOMORROW
             return self._with_part(day(1), n + 1) if is_tomorrow else None
@@ -450,13 +431,13 @@ class DateRules(Tokens):
         which, hours = words.WHICH.get(word), words.PARTS.get(self.word(n + 1))
         if which is not None and hours:
             is_meant = which == 0 or (which == -1 and hours == words.PARTS["night"])
-            return DateMatch(hours_of(day(which), hours), n + 2, floats=True) if is_meant else None
+            return DateMatch(periods.hours_of(day(which), hours), n + 2) if is_meant else None
         return self._ago(n, clock) or self._past_units(n, clock) or self._unit(n, clock)
 
     def _with_part(self, day: Period, n: int) -> DateMatch:
         """A day, or the part of it that is named at token n: gestern Abend."""
         hours = words.PARTS.get(self.word(n))
-        return DateMatch(hours_of(day, hours), n + 1, floats=True) if hours else DateMatch(day, n, floats=True)
+        return DateMatch(periods.hours_of(day, hours), n + 1) if hours else DateMatch(day, n)
 
     def _count_at(self, n: int) -> tuple[float, float, int] | None:
         """How many: the least, the most, and the number of the next token."""
@@ -478,13 +459,13 @@ class DateRules(Tokens):
         least, most, at = found
         if is_coming:
             is_meant = self.is_future(n) and least == most
-            return DateMatch(about(unit, most, clock), at + 1, floats=True) if is_meant else None
+            return DateMatch(periods.about(unit, most, clock), at + 1) if is_meant else None
         if self.word(at + 1) == "from" and self.word(at + 2) == "now" and least == most:
-            return DateMatch(about(unit, most, clock), at + 3, floats=True)
+            return DateMatch(periods.about(unit, most, clock), at + 3)
         if not is_german and self.word(at + 1) != "ago":
             return None
-        period = about(unit, -most, clock) if least == most else a_few_ago(unit, least, most, clock)
-        return DateMatch(period, at + 1 if is_german else at + 2, floats=True)
+        period = periods.about(unit, -most, clock) if least == most else periods.a_few_ago(unit, least, most, clock)
+        return DateMatch(period, at + 1 if is_german else at + 2)
 
     def _past_units(self, n: int, clock: Clock) -> DateMatch | None:
         """The past three days, in the last week, die letzten zehn Tage."""
@@ -495,20 +476,20 @@ class DateRules(Tokens):
         counted = self._count_at(start + 1)
         _, most, at = counted or (1, 1, start + 1)
         unit = words.UNITS.get(self.word(at))
-        return DateMatch(past(unit, most, clock), at + 1, floats=True) if unit and (counted or is_rolling) else None
+        return DateMatch(periods.past(unit, most, clock), at + 1) if unit and (counted or is_rolling) else None
 
     def _unit(self, n: int, clock: Clock) -> DateMatch | None:
         """This week, letzten Monat, next year, over the weekend, the week before last."""
         start = self.skip(n, ("the",))
         word, unit = self.word(start), words.UNITS.get(self.word(start + 1))
         if word in words.WHICH and unit in ("week", "weekend", "month", "quarter", "year"):
-            return DateMatch(calendar_unit(unit, clock, words.WHICH[word]), start + 2, floats=True)
+            return DateMatch(periods.calendar_unit(unit, clock, words.WHICH[word]), start + 2)
         unit = words.UNITS.get(word)
         is_before_last = (self.word(start + 1), self.word(start + 2)) == ("before", "last")
         if is_before_last and unit in ("week", "weekend", "month", "year", "day"):
-            return DateMatch(calendar_unit(unit, clock, -2), start + 3, floats=True)
+            return DateMatch(periods.calendar_unit(unit, clock, -2), start + 3)
         if unit == "weekend" and self.word(start - 1) in words.BEFORE_WEEKEND:
-            return DateMatch(weekend(clock), start + 1, floats=True)
+            return DateMatch(periods.weekend(clock), start + 1)
         return None
 
     def _weekday(self, n: int, clock: Clock, sure: bool) -> DateMatch | None:
@@ -519,8 +500,8 @@ class DateRules(Tokens):
             return None
         if word in words.WEEKDAYS_WITH_PARTS:
             number, part = words.WEEKDAYS_WITH_PARTS[word]
-            return DateMatch(hours_of(weekday(number, which, clock), words.PARTS[part]), start + 1, floats=True)
+            return DateMatch(periods.hours_of(periods.weekday(number, which, clock), words.PARTS[part]), start + 1)
         day_number = words.WEEKDAYS.get(word)
         if day_number is None and (which is not None or sure or self.word(n - 1) in ("on", "since")):
             day_number = words.SHORT_WEEKDAYS.get(word)
-        return None if day_number is None else self._with_part(weekday(day_number, which, clock), start + 1)
+        return None if day_number is None else self._with_part(periods.weekday(day_number, which, clock), start + 1)
