@@ -29,8 +29,7 @@ from palaver.errors import Refused
 from palaver.model.people import Caller
 from palaver.model.search import ResultItem
 from palaver.model.times import iso, now
-from palaver.operations.search.answer_context import AnswerContext, answer_context
-from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
+from palaver.operations.search.knowledge import AnswerContext, SearchKnowledge, answer_context, search_knowledge
 from palaver.search.vectors import background, nearest
 from palaver.settings import load
 from palaver.store.engines.database import Change

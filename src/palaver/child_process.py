@@ -7,7 +7,9 @@ and the variables with which Python and git load code are left out.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from typing import Any
 
 _LOADS_CODE = ("PYTHON", "GIT_")
 """Beginnings of the variables that are left out. `PYTHONPATH=.` would put the working folder on the module path."""
@@ -16,6 +18,13 @@ _LOADS_CODE = ("PYTHON", "GIT_")
 def python(*arguments: str) -> list[str]:
     """The command that runs this Python. -P: the working folder is not on the module path, not even with -m."""
     return [sys.executable, "-P", *arguments]
+
+
+def with_pipes(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    """Start this Python with pipes to and from it. What it says on stderr is dropped."""
+    options |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    started: subprocess.Popen[bytes] = subprocess.Popen(python(*arguments), env=own_environment(), **options)
+    return started
 
 
 def clean_environment() -> dict[str, str]:

@@ -20,7 +20,7 @@ from palaver.model.search import ResultItem
 from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.search.question import parse
 from palaver.search.ranking import score
-from palaver.search.vectors import encoders, meaning, nearest
+from palaver.search.vectors import encoders, nearest
 from palaver.search.vectors.nearest import Nearest, SignIndex
 from palaver.search.vectors.onnx_models import MiniLM
 from palaver.settings import Settings
@@ -96,7 +96,7 @@ async def test_keywords_that_a_passage_has_are_found_by_their_words_only(
 ):
     await say(here, model, SAID)
     encoded = list[str]()
-    monkeypatch.setattr(meaning, "question_vector", lambda read, text: encoded.append(text))
+    monkeypatch.setattr(nearest, "question_vector", lambda read, text: encoded.append(text))
     assert await ask(here, query)
     assert encoded == []
     await ask(here, f"{query} giraffe")

@@ -270,7 +270,7 @@ def test_a_file_that_may_not_be_read_does_not_stop_the_others(person: Person, mo
             raise PermissionError(13, "Permission denied")
         return opened(path)
 
-    monkeypatch.setattr(watching, "open_file", refuse)
+    monkeypatch.setattr(watched_file, "open_file", refuse)
     assert "Skipped 1 file (1 cannot be read)" in person.once()
     assert person.found(ivy)
 

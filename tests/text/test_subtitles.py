@@ -7,10 +7,11 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.text.subtitles import Cue, as_srt, as_text, as_vtt
+from palaver.model.library import Segment
+from palaver.text.subtitles import as_srt, as_text, as_vtt
 
 times = st.floats(-5, 10_000_000, allow_nan=False)
-cues = st.lists(st.builds(Cue, times, times, st.text(max_size=60)), max_size=8)
+cues = st.lists(st.builds(Segment, times, times, st.text(max_size=60)), max_size=8)
 SPAN = re.compile(r"(\d{2,}):([0-5]\d):([0-5]\d)[.,](\d{3}) --> (\d{2,}):([0-5]\d):([0-5]\d)[.,](\d{3})")
 
 
@@ -27,7 +28,7 @@ def span(line: str) -> tuple[int, int]:
 
 
 @given(cues)
-def test_every_cue_is_numbered_timed_and_in_order(said: list[Cue]):
+def test_every_cue_is_numbered_timed_and_in_order(said: list[Segment]):
     found = blocks(as_srt(said))
     assert [block[0] for block in found] == [str(n) for n in range(1, len(said) + 1)]
     spans = [span(block[1]) for block in found]
@@ -38,7 +39,7 @@ def test_every_cue_is_numbered_timed_and_in_order(said: list[Cue]):
 
 
 @given(cues)
-def test_web_vtt_has_the_same_cues_escaped(said: list[Cue]):
+def test_web_vtt_has_the_same_cues_escaped(said: list[Segment]):
     text = as_vtt(said)
     assert text.startswith("WEBVTT\n\n")
     found = blocks(text.removeprefix("WEBVTT\n\n"))
@@ -47,6 +48,6 @@ def test_web_vtt_has_the_same_cues_escaped(said: list[Cue]):
 
 
 def test_text_is_what_was_said_line_by_line():
-    said = [Cue(0, 1, "one"), Cue(3661.5, 3662, "two")]
+    said = [Segment(0, 1, "one"), Segment(3661.5, 3662, "two")]
     assert as_text(said) == "one\ntwo"
     assert as_text(said, timed=True) == "[00:00:00.000] one\n[01:01:01.500] two"

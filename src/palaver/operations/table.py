@@ -20,7 +20,6 @@ from palaver.operations.catchup import catch_up, handoff, hooks, open_points, pe
 from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
-    answer_context,
     bus_search,
     completions,
     deep_research,
@@ -118,7 +117,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *BY_SOURCE,
     deep_research.research,
     deep_research.fetch,
-    answer_context.answer_context,
+    knowledge.answer_context,
     media.get_transcript,
     tokens.list_tokens,
     tokens.create_token,

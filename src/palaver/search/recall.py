@@ -12,9 +12,9 @@ from typing import NamedTuple
 from palaver.model.times import micros
 from palaver.search.hits import PLACED, Hits, TermSet, TermWeights, only
 from palaver.search.question import Question
-from palaver.search.scope import SHARED
+from palaver.search.scope import SHARED, newest_with
 from palaver.search.speaker import spoken
-from palaver.search.vectors import meaning, nearest
+from palaver.search.vectors import nearest
 from palaver.search.vectors import words as word_vectors
 from palaver.store.engines.database import SCOPE, STEM, Groups, Lookup, RankedPassage, Reader, Scope
 from palaver.store.search import found_passages
@@ -113,7 +113,7 @@ def _find_hits(read: Reader, question: Question, scopes: Sequence[Scope]) -> Hit
     if any(term.prefix for term in question.terms):
         return _whole_words_first(read, question, scopes, hits)
     phrase = question.phrase
-    together = _newest(read, [[phrase]], scopes, MOST_BEST) if phrase else []
+    together = newest_with(read, [[phrase]], scopes, MOST_BEST) if phrase else []
     best: list[RankedPassage] = []
     if len(together) < ENOUGH_PHRASES:
         for one in scopes:
@@ -128,7 +128,7 @@ def _find_hits(read: Reader, question: Question, scopes: Sequence[Scope]) -> Hit
 def _whole_words_first(read: Reader, question: Question, scopes: Sequence[Scope], hits: Hits) -> Hits:
     """If very many passages have words that begin like a term: those with just this word come before others."""
     groups = [[Phrase(tuple(map(str, term.words)))] for term in question.terms]
-    whole = _newest(read, groups, scopes, MOST_BEST)[:MOST_BEST]
+    whole = newest_with(read, groups, scopes, MOST_BEST)[:MOST_BEST]
     _add(hits.by_terms, whole, hits.weights.everything)
     return replace(hits, best=tuple(whole))
 
@@ -179,7 +179,7 @@ class Collection:
 
     def look_up(self, groups: Groups, most: int) -> list[int]:
         """The newest passages with a term of each group."""
-        return _newest(self.read, groups, self.scopes, most)
+        return newest_with(self.read, groups, self.scopes, most)
 
     def add(self, passage_ids: Iterable[int], terms: TermSet) -> None:
         _add(self.by_terms, passage_ids, terms)
@@ -293,11 +293,6 @@ def theme_of(question: Question) -> tuple[Phrase, ...]:
 
 def stems_of(question: Question) -> frozenset[str]:
     return frozenset(tokenize.stem(word) for term in question.terms for word in term.words)
-
-
-def _newest(read: Reader, groups: Groups, scopes: Iterable[Scope], most: int) -> list[int]:
-    """The newest passages of each scope with a term of each group."""
-    return [id for one in scopes for id in read.look_up(Lookup(one, most, groups)).ids]
 
 
 def _count_terms(read: Reader, terms: Sequence[Phrase], scopes: Sequence[Scope]) -> tuple[int, list[int], list[int]]:
@@ -421,7 +416,7 @@ def _add_nearest(read: Reader, question: Question, scopes: Sequence[Scope], hits
     """Add the passages that are nearest in meaning, where words may not be enough."""
     if not _is_by_meaning(question, hits, is_english=read.settings.model == "minilm"):
         return hits
-    vector = meaning.question_vector(read, question.topic)
+    vector = nearest.question_vector(read, question.topic)
     if vector is None:
         return hits
     near = nearest.nearest(read, vector)

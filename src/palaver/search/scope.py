@@ -15,7 +15,7 @@ from palaver.model.projects import same_project
 from palaver.model.requests import Request
 from palaver.model.visibility import SessionReach
 from palaver.search.sources import SOURCES
-from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.database import Groups, Lookup, Reader, Scope
 from palaver.store.engines.id_ranges import SHARED_SOURCES
 from palaver.store.library.documents import HUMAN_ONLY, agent_scope, project_scopes
 from palaver.store.sessions import sharing
@@ -108,3 +108,8 @@ def _session_scopes(
 
 def _of_agents(scope: Scope, agent_ids: Iterable[str]) -> Scope:
     return replace(scope, any_of=(*scope.any_of, tuple(map(agent_scope, sorted(agent_ids)))))
+
+
+def newest_with(read: Reader, groups: Groups, scopes: Iterable[Scope], most: int) -> list[int]:
+    """The newest passages of each scope with a term of each group."""
+    return [id for one in scopes for id in read.look_up(Lookup(one, most, groups)).ids]

@@ -15,10 +15,10 @@ from palaver.model.people import Caller
 from palaver.model.sources import ALL_SOURCES
 from palaver.search.operators import WITH_NAMES, spellings
 from palaver.search.question import Question
-from palaver.search.scope import readable_scopes
+from palaver.search.scope import newest_with, readable_scopes
 from palaver.search.vectors import words as word_vectors
 from palaver.store.bus import agents
-from palaver.store.engines.database import Groups, Lookup, Reader, Scope
+from palaver.store.engines.database import Reader, Scope
 from palaver.store.search import found_passages
 from palaver.text import tokenize
 from palaver.text.languages import ENGLISH
@@ -78,7 +78,7 @@ def begins_nothing(read: Reader, question: Question, scopes: Sequence[Scope]) ->
     typed = question.terms[-1] if question.has_prefix else None
     if typed is None or len(typed.words) > 1 or len(typed.words[0]) < SHORTEST or question.text.endswith("*"):
         return False
-    return not _newest(read, [[typed]], scopes, 1)
+    return not newest_with(read, [[typed]], scopes, 1)
 
 
 def corrected(text: str, read_as: Mapping[str, str]) -> str:
@@ -97,21 +97,13 @@ def _may_be_misspelt(word: str) -> bool:
 def _is_known(read: Reader, caller: Caller, word: str, scopes: Sequence[Scope]) -> bool:
     """Whether the caller may read a passage with this word, wherever the search looks, or somebody has this name."""
     groups = [[Phrase((word,))]]
-    if _newest(read, groups, scopes, 1) or _newest(read, groups, _readable(read, caller, Scope(ALL_SOURCES)), 1):
+    if newest_with(read, groups, scopes, 1) or agents.named(read, word):
         return True
-    if agents.named(read, word):
+    if newest_with(read, groups, readable_scopes(read, caller, [Scope(ALL_SOURCES)]), 1):
         return True
     names = [name for name in found_passages.author_names(read, MOST_AUTHORS) if word in tokenize.words(name)]
     said = Scope(WITH_NAMES, titles=False, authors=tuple(one for name in names for one in spellings(name)))
-    return bool(names) and any(found_passages.newest(read, one, 1) for one in _readable(read, caller, said))
-
-
-def _readable(read: Reader, caller: Caller, scope: Scope) -> list[Scope]:
-    return readable_scopes(read, caller, [scope])
-
-
-def _newest(read: Reader, groups: Groups, scopes: Sequence[Scope], most: int) -> list[int]:
-    return [id for one in scopes for id in read.look_up(Lookup(one, most, groups)).ids]
+    return bool(names) and any(found_passages.newest(read, one, 1) for one in readable_scopes(read, caller, [said]))
 
 
 def _likeliest(read: Reader, word: str, others: Sequence[Phrase], scopes: Sequence[Scope]) -> str | None:
@@ -123,9 +115,9 @@ def _likeliest(read: Reader, word: str, others: Sequence[Phrase], scopes: Sequen
         ids = set[int]()
         for begin in range(0, len(some), AT_ONCE):
             possible = [Phrase((one,)) for one in some[begin : begin + AT_ONCE]]
-            found = _newest(read, [possible], scopes, MOST_READ)
+            found = newest_with(read, [possible], scopes, MOST_READ)
             if others and len(found) >= MOST_READ:
-                found = _newest(read, [possible, others], scopes, MOST_READ) or found
+                found = newest_with(read, [possible, others], scopes, MOST_READ) or found
             ids.update(found)
         points = _points(read, ids, {one: edits[one] for one in some}, others)
         if max(points.values(), default=0.0) >= ENOUGH:

@@ -141,19 +141,13 @@ def _is_open(sentence: str) -> bool:
 
 def finished(text: str) -> list[str]:
     """The sentences that say that something is done: "The export of umlauts is fixed now." """
-    return [
-        one
-        for one, box in _marked_sentences(text)
-        if box == "x"
-        or (
-            box is None
-            and not _QUESTION.search(one)
-            and _applies("done", one)
-            and not _applies("not done", one)
-            and not _is_open(one)
-            and content_words(one)
-        )
-    ]
+    return [one for one, box in _marked_sentences(text) if box == "x" or (box is None and _is_done(one))]
+
+
+def _is_done(sentence: str) -> bool:
+    if _QUESTION.search(sentence) or not _applies("done", sentence) or _applies("not done", sentence):
+        return False
+    return not _is_open(sentence) and bool(content_words(sentence))
 
 
 def content_words(sentence: str) -> frozenset[str]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from html import escape
-from typing import NamedTuple
+from typing import Protocol
 
 
-class Cue(NamedTuple):
-    start: float
-    end: float
-    text: str
+class Cue(Protocol):
+    """A text, and from when to when it is said, in seconds."""
+
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+    @property
+    def text(self) -> str: ...
 
 
 def as_text(cues: Iterable[Cue], *, timed: bool = False) -> str:

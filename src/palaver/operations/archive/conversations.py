@@ -12,15 +12,7 @@ from palaver.errors import DatabaseNotFound, NotFound
 from palaver.model.events import encode
 from palaver.model.library import Conversation
 from palaver.model.people import Caller
-from palaver.model.requests import (
-    NEVER_STORED,
-    Date,
-    Id,
-    Project,
-    Query,
-    Request,
-    clamp,
-)
+from palaver.model.requests import NEVER_STORED, Date, Id, Project, Query, Request, clamp
 from palaver.model.times import iso, parse
 from palaver.operations.archive.external_database import bring_up_to_date, find_database, import_if_changed
 from palaver.operations.operation import Command, Route, Tool, operation

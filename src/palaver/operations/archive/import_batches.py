@@ -87,7 +87,8 @@ class Batch:
 
 async def read_batches(request: ImportRequest, *, is_large: bool = False) -> AsyncGenerator[Batch]:
     """Yield each batch; the next one is read while the caller writes it."""
-    reader = _start_reader() if is_large and sys.executable else None
+    # The working folder stays the same, because paths are relative to it.
+    reader = child_process.with_pipes("-c", READER, bufsize=PIPE_BYTES) if is_large and sys.executable else None
     batches = _batches_from(reader, request) if reader else batches_of(request)
     with _tuned_for_two_threads:
         coming = asyncio.ensure_future(asyncio.to_thread(next, batches, None))
@@ -177,18 +178,6 @@ def is_large(paths: Iterable[Path]) -> bool:
                 if size >= LARGE_BYTES:
                     return True
     return False
-
-
-def _start_reader() -> subprocess.Popen[bytes]:
-    # The working folder stays the same, because paths are relative to it.
-    return subprocess.Popen(
-        child_process.python("-c", READER),
-        env=child_process.own_environment(),
-        bufsize=PIPE_BYTES,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
 
 
 def _batches_from(reader: subprocess.Popen[bytes], request: ImportRequest) -> Generator[Batch]:

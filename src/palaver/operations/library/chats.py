@@ -27,7 +27,6 @@ from palaver.store.engines.database import Change, Reader
 from palaver.store.library import items
 from palaver.store.library.items import LibraryItem
 from palaver.store.search import found_passages
-from palaver.store.search.found_passages import PassageRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +130,7 @@ def add_chat_message(change: Change, caller: Caller, request: AddChatMessage) ->
     kept = current(change, "chats", request.conversation_id)
     own = (tokens.sender(request.sender), *_chat_scopes(kept.facts.get("character_id")))
     added = items.add_message(change, kept, author=request.sender, text=request.content, scopes=own, at=request.at)
-    return ChatMessage(
-        id=added.id,
-        message_id=added.id,
-        conversation_id=kept.id,
-        message_index=added.index,
-        sender=request.sender,
-        content=request.content,
-        created_at=added.created_at,
-    )
+    return ChatMessage(added.id, added.id, kept.id, added.index, request.sender, request.content, added.created_at)
 
 
 @operation(
@@ -151,16 +142,10 @@ def list_chat_messages(read: Reader, caller: Caller, request: ListChatMessages) 
     kept = current(read, "chats", request.conversation_id)
     first = 1 + request.offset
     rows = found_passages.passages(read, kept.document_id, first, first + request.limit - 1)
-    return [chat_message(kept.id, row) for row in rows]
-
-
-def chat_message(conversation_id: str, row: PassageRow) -> ChatMessage:
-    return ChatMessage(
-        id=row.native_id,
-        message_id=row.native_id,
-        conversation_id=conversation_id,
-        message_index=row.position - 1,
-        sender=row.author or "",
-        content=row.text,
-        created_at=instant(row.created_at or 0),
-    )
+    return [
+        ChatMessage(
+            one.native_id, one.native_id, kept.id, one.position - 1, one.author or "", one.text,
+            instant(one.created_at or 0),
+        )
+        for one in rows
+    ]  # fmt: skip

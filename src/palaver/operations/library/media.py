@@ -28,19 +28,11 @@ from palaver.store.library import items
 from palaver.store.library.items import LibraryItem
 from palaver.store.search import found_passages
 from palaver.text import subtitles
-from palaver.text.subtitles import Cue
 
 SUGGESTED = ["video", "audio", "podcast", "pdf", "epub", "docx", "pptx", "html", "markdown", "txt", "image", "article"]
 """Types of media that a list offers, beside those in use."""
 
 Address = Annotated[str, Field(max_length=4000), AfterValidator(storable)]
-
-
-@dataclass(frozen=True, slots=True)
-class TimedText:
-    start: float
-    end: float
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +44,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    segments: list[TimedText]
+    segments: list[Segment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +137,7 @@ class _MediaItems(ItemSource):
         texts = self.texts(read, kept)
         rows = [row for row in found_passages.passages(read, kept.document_id, 1) if row.field == "content"]
         chunks = [Chunk(row.position - 1, row.native_id, row.text) for row in rows]
-        spoken = [TimedText(s.start, s.end, s.text) for s in texts["segments"]]
-        transcript = Spoken(spoken) if spoken else None
+        transcript = Spoken(list(texts["segments"])) if texts["segments"] else None
         shown: KeptMedia = self.answer_with(KeptMedia, kept, texts, chunks=chunks, transcript=transcript)
         return shown
 
@@ -202,7 +193,7 @@ class MediaTranscript:
 def get_transcript(read: Reader, caller: Caller, request: GetTranscript) -> MediaTranscript:
     """Get the transcript of a recording as text, SRT, WebVTT or JSON."""
     found = current(read, "media", request.media_id)
-    said = [Cue(s.start, s.end, s.text) for s in segments_of(items.bodies(read, found.document_id))]
+    said = segments_of(items.bodies(read, found.document_id))
     if not said:
         advice = "This item has no timed segments. Open its text with media.get."
         raise NotFound("transcript", request.media_id, advice, of="media")
@@ -212,7 +203,7 @@ def get_transcript(read: Reader, caller: Caller, request: GetTranscript) -> Medi
         case "vtt":
             return MediaTranscript(subtitles.as_vtt(said))
         case "json":
-            return MediaTranscript({"segments": [cue._asdict() for cue in said]})
+            return MediaTranscript({"segments": said})
         case _:
             return MediaTranscript(subtitles.as_text(said, timed=request.include_timestamps))
 

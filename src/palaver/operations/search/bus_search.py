@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Any
-
-from pydantic import ConfigDict
+from typing import Annotated
 
 from palaver.errors import Refused
 from palaver.model import visibility
+from palaver.model.answers import OmitsDefaults
 from palaver.model.people import Caller
 from palaver.model.requests import Id, Query, Request, clamp
 from palaver.model.times import instant
@@ -48,26 +47,18 @@ class Hit:
     snippet: str
 
 
-def _may_hint(schema: dict[str, Any]) -> None:
-    schema["properties"]["hint"] = {"title": "Hint", "type": "string"}
-
-
-@dataclass(frozen=True, slots=True)
-class BusHits:
+@dataclass(frozen=True)
+class BusHits(OmitsDefaults):
     """`total` counts the returned results; `has_more` says whether there are others. `hint` is advice about the
     query."""
+
+    omit_if_default = ("hint",)
 
     results: list[Hit]
     total: int
     query: str
     has_more: bool
-
-    __pydantic_config__ = ConfigDict(json_schema_extra=_may_hint)
-
-
-@dataclass(frozen=True, slots=True)
-class HintedHits(BusHits):
-    hint: str
+    hint: str | None = None
 
 
 def _plain(answer: BusHits) -> BusHits:
@@ -85,7 +76,7 @@ def _marked(answer: BusHits, mark: Callable[[str], str]) -> BusHits:
 
 
 def _nothing(request: SearchMessages, hint: str) -> BusHits:
-    return HintedHits([], 0, request.query, False, hint)
+    return BusHits([], 0, request.query, False, hint)
 
 
 @operation(
@@ -153,6 +144,5 @@ def search_messages(read: SearchReader, caller: Caller, request: SearchMessages)
         )
         for one in found
     ]
-    if page.capped:
-        return HintedHits(hits, len(hits), request.query, page.has_more, hints.CAPPED.format("messages"))
-    return BusHits(hits, len(hits), request.query, page.has_more)
+    capped = hints.CAPPED.format("messages") if page.capped else None
+    return BusHits(hits, len(hits), request.query, page.has_more, capped)

@@ -1,4 +1,4 @@
-"""Search everything: the operation `knowledge.search`."""
+"""Search everything: the operations `knowledge.search` and `knowledge.answer_context`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -27,18 +28,23 @@ from palaver.model.search import (
 from palaver.model.sources import ALL_SOURCES, SourceName
 from palaver.model.times import between_dates, iso
 from palaver.operations.archive.external_database import import_if_changed
-from palaver.operations.operation import Route, Tool, operation
-from palaver.search.ask import HIDDEN, Ask, SearchText
+from palaver.operations.operation import Command, Route, Tool, operation
+from palaver.search import hints
+from palaver.search.ask import HIDDEN, Ask, Asking, SearchText
+from palaver.search.context import Context, evidence_for
+from palaver.search.open import PER_TOKEN
 from palaver.search.operators import WITH_PROJECTS
-from palaver.search.page import LEAN_PAGE, Page, find_page
+from palaver.search.page import LEAN_PAGE, Page, count_unasked, find_page
 from palaver.search.scope import SESSIONS_OFF, Filters
-from palaver.store.engines.database import Reader, Scope
+from palaver.store.engines.database import Reader, Scope, SearchReader
 from palaver.store.library.documents import project_filter
 from palaver.store.search import search_sessions
 from palaver.store.workspaces import STORE_SOON_SECONDS, Workspace
 
 NEW_SECONDS = 2.0
 """A search session that is younger may not be stored yet."""
+SHOWN = ("explain", "highlight", "shape", "counts")
+"""Arguments that change what is shown of the results."""
 CHANGE_RESULTS = {"query", "order_by", "as_of", "time_zone", "as_you_type"}
 """Arguments that are no filters, but make another search."""
 
@@ -57,15 +63,7 @@ Sources = Annotated[list[SourceName], BeforeValidator(_split_commas), Field(min_
 
 class SearchKnowledge(SearchText):
     has_operators = True
-    no_filters = SearchText.no_filters | {
-        "session_id",
-        "dedupe",
-        "explain",
-        "highlight",
-        "shape",
-        "counts",
-        "as_you_type",
-    }
+    no_filters = SearchText.no_filters | {"session_id", "dedupe", "as_you_type", *SHOWN}
 
     query: Query
     """Keywords or a question. Operators: from: in: source: project: before: after: has:; -from: etc. exclude"""
@@ -149,40 +147,20 @@ def _session_header(answer: SearchResponse) -> dict[str, str]:
     return {SESSION: id} if id.isascii() and id.isprintable() and id.strip() == id != "" else {}
 
 
+_route = partial(Route, path="/api/knowledge/search", from_headers={SESSION: "session_id"}, headers=_session_header)
+
+
 @operation(
     Tool(
         "knowledge.search",
         brings_words=True,
         acts=True,
         toolset="knowledge",
-        hidden=(
-            "explain",
-            "highlight",
-            "shape",
-            "counts",
-            "as_you_type",
-            "max_tokens",
-            "filters.bus",
-            "filters.sessions",
-            "filters.archive",
-            *HIDDEN,
-        ),
+        hidden=(*SHOWN, "as_you_type", "max_tokens", "filters.bus", "filters.sessions", "filters.archive", *HIDDEN),
         page=LEAN_PAGE,
     ),
-    Route(
-        "GET",
-        "/api/knowledge/search",
-        also={"q": "query", "source": "sources", SESSION: "session_id"},
-        from_headers={SESSION: "session_id"},
-        headers=_session_header,
-    ),
-    Route(
-        "POST",
-        "/api/knowledge/search",
-        also={"q": "query"},
-        from_headers={SESSION: "session_id"},
-        headers=_session_header,
-    ),
+    _route("GET", also={"q": "query", "source": "sources", SESSION: "session_id"}),
+    _route("POST", also={"q": "query"}),
     before=import_if_changed,
 )
 async def search_knowledge(here: Workspace, caller: Caller, request: SearchKnowledge) -> SearchResponse:
@@ -269,3 +247,41 @@ def metadata_of(item: ResultItem) -> dict[str, Any]:
         "later": item.later.snippet if isinstance(item, SaidItem) and item.later else None,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+# Evidence for an answer, within a budget
+
+
+class AnswerContext(Asking):
+    has_operators = True
+
+    query: Query
+    """The question to answer."""
+    max_tokens: Annotated[int, clamp(16, 200_000)] = 2000
+    """Maximum tokens of the whole answer."""
+    sources: Annotated[list[SourceName], Field(min_length=1, max_length=50)] | None = None
+    """Only these sources. Default: all."""
+
+
+@operation(
+    Tool("knowledge.answer_context", brings_words=True, toolset="knowledge", hidden=HIDDEN),
+    Route("GET", "/api/knowledge/context", also={"q": "query"}),
+    Command("context", rest="query", text="text"),
+    before=import_if_changed,
+)
+def answer_context(read: SearchReader, caller: Caller, request: AnswerContext) -> Context:
+    """Get the best evidence for a question from all sources, as one text within a token budget. Each piece names its
+    source, author and time. The text is between two lines with the same random mark."""
+    sources = tuple(dict.fromkeys(request.sources)) if request.sources is not None else ALL_SOURCES
+    if not read.settings.sessions_index:
+        sources = tuple(name for name in sources if name != "sessions")
+    ask = request.ask(read, caller, request.query, [Scope(sources)] if sources else [])
+    budget = int(request.max_tokens * (caller.config.get("chars_per_token") or PER_TOKEN))
+    context = evidence_for(read, ask, budget)
+    if context.hits:
+        return context
+    filters = [*(["sources"] if request.sources is not None else []), *ask.operators.names]
+    why = hints.nothing_found("Nothing has any of these words", filters) if ask.question.terms else hints.NO_WORD
+    unasked = count_unasked(read, ask)
+    explained = replace(context, hint=" ".join(part for part in (why, unasked) if part))
+    return explained if explained.length <= budget else context

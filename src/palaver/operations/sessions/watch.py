@@ -34,20 +34,9 @@ from palaver.importers.registry import CHATS, WholeSessions
 from palaver.model.people import program_of
 from palaver.model.privacy import PrivacyRules
 from palaver.model.sessions import Mark
+from palaver.operations.sessions import watched_file
 from palaver.operations.sessions.recording import MergedTurn, MergedTurns, MergeTurns
-from palaver.operations.sessions.watched_file import (
-    WRITE_AHEAD_LOG,
-    FilePiece,
-    FileState,
-    ReadOptions,
-    WatchedFile,
-    files_below,
-    has_session_name,
-    line_pieces,
-    open_file,
-    state_of,
-    whole_pieces,
-)
+from palaver.operations.sessions.watched_file import FilePiece, FileState, ReadOptions, WatchedFile
 from palaver.text.tool_output import ToolOutput
 
 log = logging.getLogger("palaver")
@@ -225,13 +214,13 @@ class Watch:
 
     def _find_changed(self, paths: Iterable[Path | None] = (None,)) -> list[Path]:
         """The files that have changed at these paths, the oldest first. None means all folders."""
-        given = {path and path.with_name(path.name.removesuffix(WRITE_AHEAD_LOG)) for path in paths}
+        given = {path and path.with_name(path.name.removesuffix(watched_file.WRITE_AHEAD_LOG)) for path in paths}
         found: dict[Path, FileState] = {}
-        for path in files_below(self.places if None in given else {path for path in given if path}):
-            is_below = has_session_name(path) and any(place in path.parents for place in self.places)
+        for path in watched_file.files_below(self.places if None in given else {path for path in given if path}):
+            is_below = watched_file.has_session_name(path) and any(place in path.parents for place in self.places)
             if is_below and self._is_link(path):
                 continue
-            if (is_below or path in self.places) and (state := state_of(path)):
+            if (is_below or path in self.places) and (state := watched_file.state_of(path)):
                 found[path] = state
         return sorted((p for p in found if found[p] != self._seen.get(p)), key=lambda p: (found[p][2], p))
 
@@ -298,7 +287,7 @@ class Watch:
     async def _read_file(self, path: Path) -> list[NewTurns]:
         """Record the turns of a file that are not recorded yet."""
         try:
-            file = await asyncio.to_thread(open_file, path)
+            file = await asyncio.to_thread(watched_file.open_file, path)
         except OSError:
             if await asyncio.to_thread(os.path.exists, path):
                 self.counts.skipped_files[CLOSED] += 1
@@ -329,7 +318,7 @@ class Watch:
         earlier = self._marks.get(self._paths.get(file.place, ""))
         if earlier is None or not file.matches(earlier):
             return None
-        there = state_of(Path(earlier.path))
+        there = watched_file.state_of(Path(earlier.path))
         return earlier if there is None or there[0] != file.place else None
 
     async def _record(self, file: WatchedFile, source: Source, before: Mark | None) -> list[NewTurns]:
@@ -340,10 +329,10 @@ class Watch:
         options = ReadOptions(self.tool_output, self.rules, agent, None if self.agent else program)
         renamed = None
         if isinstance(source, SessionFiles):
-            pieces = line_pieces(file, source, before, options)
+            pieces = watched_file.line_pieces(file, source, before, options)
             renamed = before.path if before and before.path != file.key else None
         else:
-            pieces = whole_pieces(file, source, before, self._marks, options)
+            pieces = watched_file.whole_pieces(file, source, before, self._marks, options)
         counts: Counter[str] = Counter()
         clock = asyncio.get_running_loop().time
         began = clock()

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from palaver.search.hits import Candidates, effort_for
 from palaver.search.question import Question
 from palaver.search.ranking.features import Features, Kind, Passage, TermMatches, features_of, passages_of
-from palaver.search.vectors import meaning
+from palaver.search.vectors import nearest
 from palaver.search.vectors.word_similarity import NO_SENTENCES, QuestionVectors, Similarity
 from palaver.store.engines.database import Reader
 from palaver.store.search import found_passages
@@ -128,8 +128,8 @@ def _with_meaning(
     """Add the similarity by the vectors of the model, estimated for passages without one, if any passage has one."""
     if candidates.hits.vector is None:
         return similarity
-    known = meaning.similarity(read, candidates.hits.vector, [one.id for one in passages])
-    meaning.make_soon(read, [one.id for one in reversed(passages) if one.position and one.id not in known])
+    known = nearest.similarity(read, candidates.hits.vector, [one.id for one in passages])
+    nearest.make_soon(read, [one.id for one in reversed(passages) if one.position and one.id not in known])
     if not known:
         return similarity
     expected = [EXPECTED + EXPECTED_OF_WORDS * like for like in similarity.whole]

@@ -14,15 +14,9 @@ from palaver.text.passages import pieces
 
 PROMPT_TEXTS = ("details", "system_prompt", "user_prompt", "author")
 CHARACTER_TEXTS = (
-    "description",
-    "personality",
-    "scenario",
-    "system_prompt",
-    "first_message",
-    "message_examples",
-    "post_history_instructions",
-    "creator_notes",
-)
+    "description", "personality", "scenario", "system_prompt", "first_message", "message_examples",
+    "post_history_instructions", "creator_notes",
+)  # fmt: skip
 GREETINGS = "alternate_greetings"
 CHARACTER_FACTS = ("alternate_greetings", "creator", "character_version", "tags")
 

@@ -16,7 +16,7 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from palaver.errors import PalaverError, Unavailable
-from palaver.search.vectors import encoders, meaning
+from palaver.search.vectors import encoders, nearest
 from palaver.search.vectors.encoders import WORDS, CannotEncode
 from palaver.search.vectors.worker import VectorWorker
 from palaver.settings import Settings
@@ -149,7 +149,7 @@ class Backlog:
         self.not_wanted = [one.id for one in changed if not one.is_wanted]
         found = [Missing(one.id, one.text) for one in changed if one.is_wanted]
         count = max(0, limit - len(found) - len(self._given_back))
-        soon = meaning.to_make_soon(read, count)
+        soon = nearest.to_make_soon(read, count)
         count -= len(soon)
         following, self._waiting = self._waiting[::-1][:count], self._waiting[: len(self._waiting) - count]
         ids, self._given_back = [*self._given_back, *soon, *(one.id for one in following)], []

@@ -1,4 +1,6 @@
-"""The passages of a workspace whose vectors are nearest to a question.
+"""How similar passages are to a question by the vectors of the model of PALAVER_MODEL, and which are nearest to it.
+
+Vectors are made in the background. A passage that has none yet is judged by its words alone.
 
 The signs of all vectors are kept in memory: 56 bytes a passage. The number of equal signs says well enough which
 passages are near. A million passages take about 16 ms.
@@ -6,16 +8,18 @@ passages are near. A million passages take about 16 ms.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Collection, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from palaver.search.vectors import encoders
-from palaver.search.vectors.encoders import WORDS
+from palaver.search.vectors.encoders import WORDS, CannotEncode
 from palaver.store.engines.database import Dialect, Reader, Scope
 from palaver.store.search import found_passages, vectors
 from palaver.store.search.vectors import StoredVector
@@ -26,6 +30,12 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
+ANSWER_SECONDS = 3.0
+PAUSE_SECONDS = 30.0
+"""How long a model that failed is not asked again."""
+
+MOST_FOUND = 1_000
+"""Passages without a vector that searches found and that are remembered in each workspace."""
 AT_ONCE = 20_000
 """Vectors that are loaded in one read."""
 OVERLAP = 10_000_000
@@ -42,6 +52,55 @@ MOST_GROWTH = 8
 """How many times as many rows are looked at in the next step, at most."""
 COMPARED = 500
 """The passages in scope with the most equal signs, which are compared with the question itself."""
+
+
+log = logging.getLogger("palaver")
+_found: WeakKeyDictionary[Dialect, deque[int]] = WeakKeyDictionary()
+"""Passages of each open workspace that were found and have no vector; the last found ones come last."""
+_failed_at: dict[str, float] = {}
+
+
+@lru_cache(maxsize=512)
+def _encoded(settings: tuple[str, str, str], text: str) -> Array:
+    encoder = encoders.encoder(*settings)
+    assert encoder is not None
+    found: Array = encoder.encode([text], ANSWER_SECONDS)[0]
+    return found
+
+
+def question_vector(read: Reader, text: str) -> Array | None:
+    """The vector of a question; None if no model is configured or it does not answer."""
+    settings = read.settings
+    if settings.model == WORDS or time.monotonic() - _failed_at.get(settings.model, -PAUSE_SECONDS) < PAUSE_SECONDS:
+        return None
+    try:
+        return _encoded((settings.model, settings.model_url, settings.model_key), text)
+    except CannotEncode as problem:
+        _failed_at[settings.model] = time.monotonic()
+        log.warning("the model %s does not answer, words alone are used: %s", settings.model, problem)
+        return None
+
+
+def similarity(read: Reader, question: Array, passage_ids: Sequence[int]) -> dict[int, float]:
+    """The similarity of those passages that have a vector, from -1 to 1."""
+    known = vectors.of(read, encoders.stored_name(read.settings.model), passage_ids)
+    size = len(question)
+    fitting = {id: vector for id, vector in known.items() if len(vector) == size}
+    return dict(zip(fitting, encoders.similarity(question, list(fitting.values())), strict=True))
+
+
+def make_soon(read: Reader, passage_ids: Sequence[int]) -> None:
+    """Remember passages that were found and have no vector. Theirs are made before others, for the next question."""
+    _found.setdefault(read.connection.dialect, deque(maxlen=MOST_FOUND)).extend(passage_ids)
+
+
+def to_make_soon(read: Reader, limit: int) -> list[int]:
+    """Take some of these passages, those that were found last."""
+    waiting = _found.get(read.connection.dialect, deque[int]())
+    return [waiting.pop() for _ in range(min(limit, len(waiting)))]
+
+
+# The index of signs
 
 
 class SignIndex:

@@ -104,15 +104,8 @@ class VectorWorker:
             if self._is_closed:
                 raise CannotEncode("the server is closing")
             if self._process is None:
-                self._process = subprocess.Popen(
-                    child_process.python("-c", MAIN, self._model),
-                    env=child_process.own_environment(),
-                    cwd="/",
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    creationflags=getattr(subprocess, "IDLE_PRIORITY_CLASS", 0),
-                )
+                is_idle = getattr(subprocess, "IDLE_PRIORITY_CLASS", 0)  # on Windows
+                self._process = child_process.with_pipes("-c", MAIN, self._model, cwd="/", creationflags=is_idle)
             return self._process
 
     def _end(self, process: subprocess.Popen[bytes]) -> int:

@@ -39,6 +39,9 @@ class Language(NamedTuple):
     """All words by which the language is recognised."""
 
 
+WORD_LISTS = Language._fields[1:8]
+
+
 def _read(name: str) -> Language:
     table = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
 
@@ -50,22 +53,10 @@ def _read(name: str) -> Language:
         for english, phrases in table.get("dates", {}).items()
         for phrase in phrases.split()
     }
-    stop_words, elisions = folded("stop_words"), folded("elisions")
+    lists = {field: folded(field) for field in WORD_LISTS}
     when, latest = (re.sub(r"\n\s*", "", table[field].strip()) for field in ("when", "latest"))
-    return Language(
-        name,
-        stop_words,
-        folded("question_words"),
-        folded("first_person"),
-        folded("second_person"),
-        folded("requests"),
-        folded("reminders"),
-        elisions,
-        when,
-        latest,
-        dates,
-        stop_words | elisions | {phrase[0] for phrase in dates if len(phrase) == 1},
-    )
+    known = lists["stop_words"] | lists["elisions"] | {phrase[0] for phrase in dates if len(phrase) == 1}
+    return Language(name=name, **lists, when=when, latest=latest, dates=dates, known=known)
 
 
 ENGLISH = _read("english")
