@@ -26,7 +26,7 @@ import numpy as np
 
 from labelled_questions import worlds
 from palaver.search.ranking.texts import sentences
-from palaver.search.vectors.minilm import MiniLM
+from palaver.search.vectors.onnx_models import MiniLM
 from palaver.search.vectors.words import MOST_RELATED, find_related
 from palaver.text.languages import ENGLISH
 from palaver.text.tokenize import stem, words
