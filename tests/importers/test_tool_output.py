@@ -33,16 +33,18 @@ def failed(content: str) -> dict[str, Any]:
 
 CLAUDE = jsonl(
     typed("Please look.", SESSION),
-    answered(text("I look."), tool_use("Write", content="c" * 900, file_path="/a/b.py")),
+    answered(text("I look."), tool_use("Read", note="c" * 900, file_path="/a/b.py")),
+    answered(tool_use("Write", content="c" * 90_000, file_path="/a/b.py")),
     tool_result(LONG),
     failed(LONG[:5_000]),
 )
 
 
 def test_claude_code_short_keeps_names_brief_arguments_both_ends_and_errors():
-    said, answer, call, result, error = kept(claude_code, f"{SESSION}.jsonl", CLAUDE, "short")
+    said, answer, call, edit, result, error = kept(claude_code, f"{SESSION}.jsonl", CLAUDE, "short")
     assert (said, answer) == ("Please look.", "I look.")
-    assert call.startswith('[tool Write] {"content":"ccc')
+    assert call.startswith('[tool Read] {"note":"ccc')
+    assert "c" * 90_000 in edit
     assert call.endswith('"file_path":"/a/b.py"}')
     assert len(call) < 300
     assert FIRST in result
@@ -53,7 +55,8 @@ def test_claude_code_short_keeps_names_brief_arguments_both_ends_and_errors():
 
 def test_claude_code_none_and_full():
     assert kept(claude_code, f"{SESSION}.jsonl", CLAUDE, "none") == ["Please look.", "I look."]
-    *_, call, result, error = kept(claude_code, f"{SESSION}.jsonl", CLAUDE, "full")
+    *_, call, edit, result, error = kept(claude_code, f"{SESSION}.jsonl", CLAUDE, "full")
+    assert "c" * 90_000 in edit
     assert "c" * 900 in call
     assert result == LONG[:10_000] + "…"
     assert error == LONG[:5_000]
@@ -88,7 +91,7 @@ def test_codex_keeps_errors_whole(output: Any, is_whole: bool):
     assert kept(codex, "rollout-2026-05-01T10-00-00-abc.jsonl", raw, "none") == []
 
 
-@pytest.mark.parametrize("wanted, count", [("none", 2), ("short", 5), ("full", 5)])
+@pytest.mark.parametrize("wanted, count", [("none", 2), ("short", 6), ("full", 6)])
 def test_what_is_wanted_reaches_the_importer(tmp_path: Path, wanted: ToolOutput, count: int):
     (tmp_path / f"{SESSION}.jsonl").write_bytes(CLAUDE)
     found = [one for one in find_sources([tmp_path], tool_output=wanted) if not hasattr(one, "why")]

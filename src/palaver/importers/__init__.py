@@ -29,9 +29,8 @@ from palaver.model.requests import MAX_TEXT
 from palaver.model.times import parse
 from palaver.text.private_parts import without_private_parts
 from palaver.text.secrets import masked
-from palaver.text.tool_output import ToolOutput, brief_arguments, first_and_last_lines
+from palaver.text.tool_output import ToolOutput, brief_arguments, first_and_last_lines, longest_call
 
-LONGEST_CALL = 2_000
 LONGEST_RESULT = 10_000
 LONGEST_ID = 200
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -204,7 +203,7 @@ def tool_call(name: Any, arguments: Any, kept: ToolOutput = "full") -> str:
                 raise Unreadable("nested too deeply") from None
     shown = name if isinstance(name, str) and name else "?"
     given = masked(without_private_parts(arguments))
-    given = brief_arguments(given, shown) if kept == "short" else truncate(given, LONGEST_CALL)
+    given = brief_arguments(given, shown) if kept == "short" else truncate(given, longest_call(given, shown))
     return clean(f"[tool {truncate(shown, LONGEST_ID)}] {given}")
 
 

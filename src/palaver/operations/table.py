@@ -17,6 +17,7 @@ from palaver.operations.bus import (
     waiting,
 )
 from palaver.operations.catchup import catch_up, handoff, hooks, open_points, permission_requests, wake
+from palaver.operations.edits import why
 from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
@@ -97,6 +98,7 @@ OPERATIONS: tuple[Operation, ...] = (
     sessions.list_sessions,
     sessions.show_session,
     replay.list_session_steps,
+    why.why,
     sessions.delete_session,
     sessions.export_session,
     conversations.search_archive,

@@ -11,9 +11,10 @@ CHOICES: tuple[ToolOutput, ...] = get_args(ToolOutput)
 
 LONGEST_ARGUMENT = 160
 LONGEST_ARGUMENTS = 600
-LONGEST_EDIT_ARGUMENT = 900
-LONGEST_EDIT = 2_000
-"""Changes of a file keep more of their texts, so that they can be shown as a diff. Whole files do not."""
+LONGEST_CALL = LONGEST_PLAN = 2_000
+LONGEST_EDIT = 100_000
+"""Edits are kept whole, up to this many characters: they say who wrote a line."""
+PATCH = "*** Begin Patch"
 CHANGING_TOOLS = frozenset(
     (
         "edit", "multiedit", "multi_edit", "apply_patch", "applypatch", "patch", "str_replace", "str_replace_editor",
@@ -44,13 +45,18 @@ def is_edit(tool: str) -> bool:
     return name in CHANGING_TOOLS or name in WRITING_TOOLS
 
 
+def longest_call(arguments: str, tool: str) -> int:
+    """How much is kept of the arguments of a call in the full form."""
+    return LONGEST_EDIT if is_edit(tool) or PATCH in arguments else LONGEST_CALL
+
+
 def brief_arguments(arguments: str, tool: str = "") -> str:
     """The arguments of a call with long texts cut. JSON stays readable, also if its end is missing."""
     longest, most = LONGEST_ARGUMENT, LONGEST_ARGUMENTS
-    if tool.casefold() in CHANGING_TOOLS:
-        longest, most = LONGEST_EDIT_ARGUMENT, LONGEST_EDIT
+    if is_edit(tool) or PATCH in arguments:
+        longest = most = LONGEST_EDIT
     if tool.casefold() in PLANNING_TOOLS:
-        most = LONGEST_EDIT
+        most = LONGEST_PLAN
 
     def brief(found: re.Match[str]) -> str:
         text = found[0]

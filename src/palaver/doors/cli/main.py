@@ -27,6 +27,7 @@ PERMISSION = "Change its owner or mode (chmod u+rwX), or choose another folder w
 
 COMMANDS = {
     "search": "search:search",
+    "why": "why:why",
     "events": "watch:events",
     "session append": "sessions:append",
     "conversation search": "sessions:search",

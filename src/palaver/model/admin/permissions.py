@@ -90,7 +90,7 @@ TABLE: tuple[Row, ...] = (
     _row("agents", "write", ITSELF, "resume_agent", "heartbeat", "update_agent", "unregister_agent"),
     _row("agents", "write", OWN_AGENTS, "rename_agent"),
     _row("agents", "admin", EVERYBODY, "remove_agent"),
-    _row("sessions", "read", SHARED_SESSIONS, "list_sessions", "show_session", "list_session_steps",
+    _row("sessions", "read", SHARED_SESSIONS, "list_sessions", "show_session", "list_session_steps", "why",
          "export_session", "search_sessions", "get_sessions", "search_all_conversations",
          "list_open_points"),
     _row("sessions", "read", OWN_SESSIONS, "search_conversations", "search_own_conversations"),

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import orjson
 
 from palaver.store.sessions.outlines import OutlineTurn
-from palaver.text.tool_output import is_edit
+from palaver.text.tool_output import PATCH, is_edit
 
 Kind = Literal["question", "answer", "call", "output", "note"]
 State = Literal["done", "failed", "silent", "open"]
@@ -28,7 +28,6 @@ FAILED = re.compile(
     r"\s*(?:<tool_use_error>|Error\b|error:|fatal:|Traceback \(|Exit code:? -?[1-9]|Process exited with code -?[1-9])"
 )
 """How the results of failed tools begin. It is used for turns that were recorded without this fact."""
-PATCH = "*** Begin Patch"
 SHELLS = frozenset(
     ("shell", "bash", "exec_command", "local_shell", "container.exec", "run_shell_command", "execute_command")
 )
@@ -48,6 +47,9 @@ _OLD_AND_NEW = (
 _WHOLE_KEYS = ("content", "file_text", "contents", "new_source", "code_edit")
 _PATCH_KEYS = ("patch", "patchText", "patch_text", "input", "diff")
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_NEXT_FILE = re.compile(
+    r"^(?:\*\*\* (?:Update File|Add File|Delete File|Move to): |--- .*\n\+\+\+ (?:b/)?)(.+)\n?", re.MULTILINE
+)
 
 
 @dataclass(slots=True)
@@ -148,6 +150,35 @@ def call_text(text: str) -> CallText:
         path = named[1].strip() if named else None
     brief = path if diff is not None and path else _brief(given, rest)
     return CallText(_one_line(brief), _readable(rest, given), path, diff)
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """What a call changed in one file. `new` are the lines that it added and those around them, in order."""
+
+    path: str | None
+    added: list[str]
+    removed: list[str]
+    new: list[str]
+
+
+def file_edits(call: CallText) -> list[FileEdit]:
+    """The edits of a call, one for each file: a patch may change many."""
+    first, *others = _NEXT_FILE.split(call.diff or "")
+    parts = [(call.path, first), *zip(others[::2], others[1::2], strict=True)]
+    found = []
+    for path, lines in parts:
+        edit = FileEdit(path.strip() if path else None, [], [], [])
+        for line in lines.split("\n"):
+            if line.startswith("-"):
+                edit.removed.append(line[1:])
+            elif not line.startswith("@@"):
+                edit.new.append(line[1:])
+                if line.startswith("+"):
+                    edit.added.append(line[1:])
+        if edit.added or edit.removed:
+            found.append(edit)
+    return found
 
 
 def parse_arguments(text: str) -> dict[str, Any]:

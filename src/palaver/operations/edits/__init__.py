@@ -1,0 +1,1 @@
+"""Who edits what, and where a line comes from."""
