@@ -389,3 +389,29 @@ def test_an_open_point_of_a_session_can_be_closed(window: Opening, rest: httpx.C
     point.get_by_role("button", name="Close this open point").click()
     expect(point).to_have_count(0)
     assert left not in rest.get("/api/open-points").text
+
+
+def test_a_line_of_a_change_says_why_it_is_there(window: Opening, rest: httpx.Client):
+    agent, first, second = word("agent"), word("s"), word("s")
+    record(rest, agent, first, coding_session())
+    again = coding_session()[6:8]
+    again[0]["content"] = (
+        again[0]["content"]
+        .replace("return 1.0", "return min(60.0, 0.5 * 2**attempt)")
+        .replace('"new_string":"', '"new_string":"# seconds until the next try\\n')
+    )
+    page = opened(window, record(rest, agent, second, [turn("user", "Say what it returns.", 30), *again]))
+    line(page, 2).click()
+    kept = step(page, 2).locator(".diff > span", has_text="return min(60.0")
+    kept.click()
+    told = step(page, 2).locator(".origin")
+    expect(told).to_contain_text("Asked for")
+    expect(told).to_contain_text("The relay gives up too early.")
+    told.get_by_role("link").first.click()
+    expect(page.locator(".found .diff")).to_be_visible()
+    page.go_back()
+    line(page, 2).click()
+    step(page, 2).locator("pre").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(step(page, 2).locator(".origin")).to_contain_text("in this step")

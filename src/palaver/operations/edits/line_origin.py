@@ -18,10 +18,11 @@ NEIGHBOURS = 6
 """So many lines before and after the line are compared."""
 SURE_WORDS = 5
 """A line with so many words is seldom in two places."""
-FEW_WORDS = 1
-"""A line with so few words needs the same line before it and after it."""
+FEW_WORDS, MANY_NEIGHBOURS = 1, 5
+"""A line with so few words needs the same line before it and after it, or so many neighbours."""
 FAR = timedelta(days=30)
-"""An edit that was made so long before the commit needs more neighbours."""
+ALMOST_ALL = 0.75
+"""An edit that was made so long before the commit needs this share of the neighbours."""
 LEAST_ELSEWHERE = 4
 """So many neighbours must a line have that was written in another file."""
 
@@ -83,7 +84,8 @@ class Sought:
         one with the same neighbours."""
         near = {one.passage_id: self._neighbours_in(one.edit) for one in edits if self._is_in(one.edit.added)}
         if not near and self._words:  # a formatter may have broken the line, or joined it with others
-            return next((one for one in edits if self._in_a_row in joined(one.edit.added)), None)
+            near_enough = (one for one in edits if not self._is_far(one))
+            return next((one for one in near_enough if self._in_a_row in joined(one.edit.added)), None)
         most = max(near.values(), default=0)
         writer = None
         for one in edits:
@@ -97,13 +99,16 @@ class Sought:
     def _is_sure(self, one: RecordedEdit, near: int, most: int, is_moved: bool) -> bool:
         if is_moved:
             return near >= LEAST_ELSEWHERE
-        if self._until and self._until - one.at > FAR and near < min(LEAST_ELSEWHERE, len(self._neighbours)):
+        if self._is_far(one) and near < ALMOST_ALL * len(self._neighbours):
             return False
         if self._words >= SURE_WORDS:
             return True
-        if self._words <= FEW_WORDS and self._in_a_row not in joined(one.edit.new):
+        if self._words <= FEW_WORDS and near < MANY_NEIGHBOURS and self._in_a_row not in joined(one.edit.new):
             return False
         return near >= max(min(most, 2), 1 if self._words == SURE_WORDS - 1 else 2)
+
+    def _is_far(self, one: RecordedEdit) -> bool:
+        return self._until is not None and self._until - one.at > FAR
 
     def _neighbours_in(self, edit: FileEdit) -> int:
         return len(self._neighbours & {squeezed(one) for one in edit.new})

@@ -860,6 +860,15 @@ export const texts = {
   Command: "Befehl",
   Arguments: "Argumente",
   "Copy the change": "Änderung kopieren",
+  "Click a line, or press Enter on it, to see why it is there.":
+    "Eine Zeile anklicken, oder Enter auf ihr, zeigt, warum sie da ist.",
+  "Unknown: no recorded edit surely wrote this line.":
+    "Unbekannt: keine aufgezeichnete Änderung hat diese Zeile sicher geschrieben.",
+  "Written by {program}": "Geschrieben von {program}",
+  "in this step": "in diesem Schritt",
+  "Asked for": "Auftrag",
+  Decided: "Entschieden",
+  "Said later": "Später dazu gesagt",
   "Copy the arguments": "Argumente kopieren",
   "Copy the output": "Ausgabe kopieren",
   Error: "Fehler",

@@ -1,11 +1,12 @@
 // @ts-check
 // One step of a replay: a line with its kind, its text in short, its time and its duration; unfolded, all of it.
 
-import { codeElement, copyButton, diffElement, languageOfPath } from "../../ui/code.js";
+import { codeElement, copyButton, languageOfPath } from "../../ui/code.js";
 import { formatNumber, fullTime, plainText } from "../../ui/format.js";
 import { icon } from "../../ui/elements.js";
 import { renderMarkdown } from "../../ui/markdown.js";
 import { html, nothing, t } from "../../ui/templates.js";
+import { diffWithOrigins } from "./line_origin.js";
 
 const FOLDED_LINES = 24;
 const FOLDED_LENGTH = 2400; // characters
@@ -143,7 +144,7 @@ function givenText(step) {
 function callDetail(replay, step, branch) {
   const change = step.diff
     ? html`<figure class="code"><figcaption><span>${step.path ?? step.tool}</span>${once(step, "copy-diff", step.diff, (text) => copyButton(text, t("Copy the change")))}</figcaption>
-      <pre tabindex="0">${once(step, "diff", step.diff, diffElement)}</pre></figure>`
+      ${once(step, "diff", step.diff, () => diffWithOrigins(step, replay.steps.project))}</figure>`
     : nothing;
   const given = step.arguments && !step.diff ? givenText(step) : null;
   return html`${change}${
