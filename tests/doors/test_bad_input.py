@@ -114,12 +114,13 @@ def good_body(operation: Operation) -> dict[str, Any]:
         "topic": f"topic {word()}", "thread_name": f"topic {word()}", "content": "hello", "reaction": "agree", "id": word("t"), "name": "Name",
         "role": "user", "query": "x", "title": "Title", "media_type": "video", "sender": "ann", "source": "notes",
         "client": "codex", "session": "s", "tool": "Bash", "input": {}, "seconds": 1, "answer": "yes", "text": "x",
-        "target_url": "https://example.org/",
+        "target_url": "https://example.org/", "path": "a.py", "line": "x = 1",
     }  # fmt: skip
     if operation.name == "get_knowledge":
         return {"source": "notes", "id": "x"}  # required of tools, which leave no other way open
     required = [name for name, field in operation.request.model_fields.items() if field.is_required()]
-    return {name: values[name] for name in required if name in values}
+    is_incoming = operation.name == "add_incoming_webhook"  # only it names a thread in its body
+    return {name: values[name] for name in required if name in values} | ({"thread_id": "nobody"} if is_incoming else {})
 
 
 def sent(api: httpx.Client, method: str, path: str, body: Any) -> httpx.Response:

@@ -232,6 +232,8 @@ CONSTANT: dict[str, Any] = {
     "seconds": 0,
     "turns": [],
     "operator": "from",
+    "path": "src/a.py",
+    "line": "x = 1",
 }
 NAMED = {"content", "answer", "title", "name", "topic", "thread_name", "summary", "display_name", "tool"}
 """Texts a caller gives: always their own, or the test itself would carry them over."""
