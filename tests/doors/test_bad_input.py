@@ -120,7 +120,9 @@ def good_body(operation: Operation) -> dict[str, Any]:
         return {"source": "notes", "id": "x"}  # required of tools, which leave no other way open
     required = [name for name, field in operation.request.model_fields.items() if field.is_required()]
     is_incoming = operation.name == "add_incoming_webhook"  # only it names a thread in its body
-    return {name: values[name] for name in required if name in values} | ({"thread_id": "nobody"} if is_incoming else {})
+    return {name: values[name] for name in required if name in values} | (
+        {"thread_id": "nobody"} if is_incoming else {}
+    )
 
 
 def sent(api: httpx.Client, method: str, path: str, body: Any) -> httpx.Response:

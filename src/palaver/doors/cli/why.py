@@ -36,11 +36,9 @@ _FIELD = re.compile(r"^([a-z-]+) (.*)$", re.MULTILINE)
 _PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d{1,9})(?::\d+)?")
 
 
-@options.add(*options.ALL)
-@click.command(no_args_is_help=True)
+@options.command("why", *options.ALL, no_args_is_help=True)
 @click.argument("place", metavar="FILE:LINE")
 @click.option("--project", metavar="PROJECT", help="Project of the sessions: a path or a name. [default: that of FILE]")
-@click.pass_obj
 def why(target: options.Target, place: str, project: str | None) -> None:
     """Say why a line of a file is there: the session and turn that wrote it, the request, the decision, what was said
     against it later, and the commit.

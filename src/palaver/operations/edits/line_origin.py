@@ -75,22 +75,22 @@ class Sought:
         in_order = sorted(edits, key=lambda one: one.at)
         here = self._writer([one for one in in_order if one.is_same_file])
         # A block that was moved here was written where it was taken away.
-        left = {one.file for one in in_order if not one.is_same_file and self._is_in(one.edit.removed)}
+        left = {one.file for one in in_order if not one.is_same_file and self._takes_block_away(one.edit)}
         moved = [one for one in in_order if one.file in left and not (here and one.at > here.at)]
         return self._writer(moved, is_moved=True) or here
 
     def _writer(self, edits: Sequence[RecordedEdit], *, is_moved: bool = False) -> RecordedEdit | None:
         """The first edit that added the line, after the last one that removed it. Of a line that is in many places, the
         one with the same neighbours."""
-        near = {one.passage_id: self._neighbours_in(one.edit) for one in edits if self._is_in(one.edit.added)}
+        near = {n: self._neighbours_in(one.edit) for n, one in enumerate(edits) if self._is_in(one.edit.added)}
         if not near and self._words:  # a formatter may have broken the line, or joined it with others
             near_enough = (one for one in edits if not self._is_far(one))
             return next((one for one in near_enough if self._in_a_row in joined(one.edit.added)), None)
         most = max(near.values(), default=0)
         writer = None
-        for one in edits:
-            if one.passage_id in near:
-                if writer is None and self._is_sure(one, near[one.passage_id], most, is_moved):
+        for n, one in enumerate(edits):
+            if n in near:
+                if writer is None and self._is_sure(one, near[n], most, is_moved):
                     writer = one
             elif self._is_in(one.edit.removed) and not is_moved:
                 writer = None
@@ -109,6 +109,10 @@ class Sought:
 
     def _is_far(self, one: RecordedEdit) -> bool:
         return self._until is not None and self._until - one.at > FAR
+
+    def _takes_block_away(self, edit: FileEdit) -> bool:
+        gone = {squeezed(one) for one in edit.removed}
+        return self._line in gone and len(self._neighbours & gone) >= LEAST_ELSEWHERE
 
     def _neighbours_in(self, edit: FileEdit) -> int:
         return len(self._neighbours & {squeezed(one) for one in edit.new})

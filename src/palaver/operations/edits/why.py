@@ -42,7 +42,7 @@ MOST_FAILED = 20
 MOST_SAID, MOST_LOOKED_AT = 3, 60
 """How many decisions and later remarks are told, and among how many passages they are sought."""
 LONGEST = 300
-CLOCK_SKEW = timedelta(minutes=10)
+CLOCK_SKEW = timedelta(minutes=1)
 """The clock of the machine that made the commit may be behind."""
 
 UNKNOWN = (

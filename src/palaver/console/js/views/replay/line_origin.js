@@ -5,7 +5,7 @@ import { post } from "../../data/api.js";
 import { linkToDocument } from "../../route.js";
 import { diffElement } from "../../ui/code.js";
 import { notifyError } from "../../ui/dialog.js";
-import { fullTime } from "../../ui/format.js";
+import { plainText, timeElement } from "../../ui/format.js";
 import { html, nothing, render, t } from "../../ui/templates.js";
 
 const AROUND = 10; // lines before and after
@@ -21,14 +21,14 @@ function linkTo(uri) {
 }
 
 const remark = (label, one) =>
-  html`<p><b>${label}</b> ${one.by ?? ""} <a href=${linkTo(one.uri)}>${one.at ? fullTime(one.at) : t("Open")}</a><br>${one.text}</p>`;
+  html`<p><b>${label}</b> ${one.by ?? ""} <a href=${linkTo(one.uri)}>${one.at ? timeElement(one.at) : t("Open")}</a><br>${plainText(one.text)}</p>`;
 
 function originTemplate(origin, step) {
   if (!origin.is_known) return html`<p>${t("Unknown: no recorded edit surely wrote this line.")}</p>`;
   const place =
     origin.turn_id === step.id
       ? t("in this step")
-      : html`<a href=${linkTo(origin.uri)}>${origin.at ? fullTime(origin.at) : t("Open")}</a>`;
+      : html`<a href=${linkTo(origin.uri)}>${origin.at ? timeElement(origin.at) : t("Open")}</a>`;
   return html`<p><b>${t("Written by {program}", { program: origin.program })}</b> ${place}</p>
     ${origin.request ? remark(t("Asked for"), origin.request) : nothing}
     ${(origin.decisions ?? []).map((one) => remark(t("Decided"), one))}
