@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from palaver.operations.sessions.steps import FileEdit
+from palaver.operations.sessions.steps import EditedFile
 from palaver.text.lines import joined, squeezed
 
 NEIGHBOURS = 6
@@ -49,7 +49,7 @@ class RecordedEdit:
 
     passage_id: int
     at: datetime
-    edit: FileEdit
+    edit: EditedFile
     is_same_file: bool
 
     @property
@@ -110,11 +110,11 @@ class Sought:
     def _is_far(self, one: RecordedEdit) -> bool:
         return self._until is not None and self._until - one.at > FAR
 
-    def _takes_block_away(self, edit: FileEdit) -> bool:
+    def _takes_block_away(self, edit: EditedFile) -> bool:
         gone = {squeezed(one) for one in edit.removed}
         return self._line in gone and len(self._neighbours & gone) >= LEAST_ELSEWHERE
 
-    def _neighbours_in(self, edit: FileEdit) -> int:
+    def _neighbours_in(self, edit: EditedFile) -> int:
         return len(self._neighbours & {squeezed(one) for one in edit.new})
 
     def _is_in(self, lines: Sequence[str]) -> bool:

@@ -153,7 +153,7 @@ def call_text(text: str) -> CallText:
 
 
 @dataclass(frozen=True, slots=True)
-class FileEdit:
+class EditedFile:
     """What a call changed in one file. `new` are the lines that it added and those around them, in order."""
 
     path: str | None
@@ -162,13 +162,13 @@ class FileEdit:
     new: list[str]
 
 
-def file_edits(call: CallText) -> list[FileEdit]:
+def file_edits(call: CallText) -> list[EditedFile]:
     """The edits of a call, one for each file: a patch may change many."""
     first, *others = _NEXT_FILE.split(call.diff or "")
     parts = [(call.path, first), *zip(others[::2], others[1::2], strict=True)]
     found = []
     for path, lines in parts:
-        edit = FileEdit(path.strip() if path else None, [], [], [])
+        edit = EditedFile(path.strip() if path else None, [], [], [])
         for line in lines.split("\n"):
             if line.startswith("-"):
                 edit.removed.append(line[1:])
