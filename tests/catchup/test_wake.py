@@ -78,6 +78,22 @@ def api(place: Server) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True, scope="session")
+def test_two_hooks_that_report_a_new_session_to_two_servers_are_one_agent(engine: Engine, tmp_path: Path):
+    database = engine.fresh()
+    with (
+        start_server(tmp_path / "a", PALAVER_DATABASE_URL=database) as one,
+        start_server(tmp_path / "b", PALAVER_DATABASE_URL=database) as two,
+        one.client() as a,
+        two.client() as b,
+    ):
+        for number in range(20):
+            told = {"client": "claude-code", "session": f"s{number}", "project": f"/nowhere/{number}", "confirmed": []}
+            asked = [(a, "session-start", told), (b, "prompt", told)]
+            told_to = [BACKGROUND.submit(api.post, f"/api/hooks/{event}", json=body) for api, event, body in asked]
+            assert {answer.result(PATIENCE).json()["agent"] for answer in told_to} == {f"claude-code-{number}"}
+
+
 # Who is woken, and when
 
 

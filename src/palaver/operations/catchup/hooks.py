@@ -177,6 +177,7 @@ def caller_of(caller: Caller, request: HookReport) -> Caller:
 
 def agent_of_session(change: Change, caller: Caller, request: HookReport, event: str) -> tuple[Agent, HookConnection]:
     """The agent of the client's session, and what the session does."""
+    agents.lock_session(change, request.session)
     known = agents.hook_connection(change, request.session)
     starts = event == "spawn"  # it is no session of the agent: it starts one
     agent = agent_for(change, caller, caller.client, request.session, is_at_work=not starts)

@@ -245,6 +245,11 @@ def hook_connection(read: Reader, session_id: str) -> HookConnection | None:
     return HookConnection(**row) if row else None
 
 
+def lock_session(change: Change, session_id: str) -> None:
+    """Let no other server, and no other hook of a session, register an agent for it until the commit."""
+    change.one("lock_session", prefix=hook_prefix(session_id))
+
+
 def running_connections(read: Reader, agent_id: str) -> list[Row]:
     """The connections of an agent whose processes have not ended, as far as this machine knows."""
     return [row for row in read.all("connections_of_agent", agent_id=agent_id) if not _has_ended(row["id_hash"])]

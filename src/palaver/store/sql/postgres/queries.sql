@@ -47,6 +47,9 @@ INSERT INTO passage_totals SELECT sum(passages), sum(tokens) FROM gone HAVING co
 SELECT id FROM passages WHERE id IN (SELECT CAST(value AS bigint) FROM jsonb_array_elements_text(CAST(:ids AS jsonb)))
 ORDER BY id FOR UPDATE;
 
+-- name: lock_session  two hooks that report the first events of a session take turns until the commit
+SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtextextended(:prefix, 0));
+
 -- name: index_trigrams  new rows of the substring index
 INSERT INTO passage_trigrams (passage_id, trigrams, created_at)
 SELECT CAST(value ->> 0 AS bigint), CAST(value ->> 1 AS integer[]), CAST(value ->> 2 AS bigint)

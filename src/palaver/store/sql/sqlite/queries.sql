@@ -83,6 +83,9 @@ SELECT count(*) AS passages FROM (
 -- name: lock_passages  there is one writer, so nobody else changes these passages
 SELECT value AS id FROM json_each(:ids);
 
+-- name: lock_session  there is one writer, so the hooks of a session take turns
+SELECT :prefix AS locked;
+
 -- name: has_as_many_indexed  does the index have as many rows as there are passages?
 SELECT (SELECT count(*) FROM passages) = (SELECT count(*) FROM passage_index_docsize) AS is_so;
 
