@@ -9,9 +9,10 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.clients.install import to_test
 from tests.clients.model import start_model
@@ -19,6 +20,7 @@ from tests.clients.programs import PROGRAMS
 from tests.clients.run import start_palaver
 from tests.clients.terminal import Terminal, open_terminal
 from tests.clients.test_hooks import Desk
+from tests.conftest import Engine
 from tests.helpers import eventually, started_with
 
 pytestmark = pytest.mark.clients
@@ -144,3 +146,36 @@ def test_a_killed_waiter_is_followed_by_another_at_the_next_stop(seat: Seat):
         os.kill(min(seat.waiters), signal.SIGKILL)  # one that was started at the stop may not have ended yet
         terminal.enter("Go on.", lambda: any("Go on." in turn for turn in seat.turns))
         seat.is_woken("the lighthouse is dark")
+
+
+@claude
+@pytest.mark.thorough
+@pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+def test_a_message_at_another_server_of_the_database_wakes(seat: Seat, engine: Engine, tmp_path: Path):
+    """Its own server is killed while it waits, and a palaver of somebody else has an agent of the same name."""
+    url = engine.fresh()
+    with (
+        start_palaver(tmp_path / "own", PALAVER_DATABASE_URL=url) as own,
+        start_palaver(tmp_path / "other", PALAVER_DATABASE_URL=url) as other,
+        psycopg.connect(url, autocommit=True) as database,
+    ):
+        strange, seat.palaver = replace(seat), own
+
+        def is_idle() -> bool:
+            found = database.execute(
+                "SELECT state FROM workspace_default.agent_connections WHERE waiter <> ''"
+            ).fetchall()
+            return ("idle",) in found
+
+        strange.meet()
+        with seat.open():
+            for restarts in (False, True):
+                eventually(is_idle)
+                if restarts:
+                    own.restart()
+                strange.post(f"@{seat.agent} a stranger speaks {restarts}")
+                text = f"the lighthouse is dark {restarts}"
+                replace(seat, palaver=other).post(f"@{seat.agent} {text}")
+                eventually(lambda: any(text in turn for turn in seat.turns))  # noqa: B023
+                assert seat.turns[-1].count(text) == 1
+                assert "a stranger speaks" not in seat.turns[-1]
