@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.clients.install import path_of, to_test
@@ -223,6 +224,47 @@ def test_a_compacted_session_has_the_token_it_had(desk: Desk):
     assert later.count("Follow the script.") == 1, "the task in the person's words"
     assert tokens_in(later) == tokens_in(first)
     assert later.count("the parser drops the last line") == 1
+
+
+WRITTEN = ["def greet(name, punctuation):", "    greeting = f'Hello {name}' + punctuation", "    return greeting", ""]
+PATCH = "\n".join(
+    ["*** Begin Patch", "*** Add File: greet.py", *(f"+{line}" for line in WRITTEN[:-1]), "*** End Patch"]
+)
+
+
+def writing(program: str, folder: Path) -> Call:
+    """The call with which a program writes greet.py."""
+    path, content = str(folder / "greet.py"), "\n".join(WRITTEN)
+    calls = {
+        "claude": Call("Write", {"file_path": path, "content": content}),
+        "codex": Call("exec_command", {"cmd": f"apply_patch <<'EOF'\n{PATCH}\nEOF\n"}),
+        "gemini": Call("write_file", {"file_path": path, "content": content}),
+        "opencode": Call("write", {"filePath": path, "content": content}),
+    }
+    return calls[program]
+
+
+@pytest.mark.thorough
+def test_a_line_that_a_program_wrote_says_why_it_is_there(desk: Desk):
+    work = desk.home / "work"
+    desk.calls = [writing(desk.program.name, work)]
+    if desk.program.name == "claude":
+        (desk.home / ".claude").mkdir()
+        (desk.home / ".claude" / "settings.json").write_text('{"permissions": {"defaultMode": "acceptEdits"}}', "utf-8")
+    desk.work("Greet people with their name, please.")
+    assert (work / "greet.py").read_text() == "\n".join(WRITTEN)
+    about = {"path": "greet.py", "line": WRITTEN[1], "before": WRITTEN[:1], "after": WRITTEN[2:], "project": str(work)}
+    if desk.program.name == "codex":  # codex exec reports no end of its session
+        assert started_with(desk.env, "watch", "--once").returncode == 0
+
+    def told() -> dict[str, Any]:
+        with desk.palaver.rest() as api:
+            found: dict[str, Any] = api.post("/api/why", json=about).raise_for_status().json()
+        return found if found["is_known"] else {}
+
+    origin = eventually(told)
+    assert "Greet people with their name, please." in origin["request"]["text"]
+    assert desk.name in (origin["program"].casefold().replace(" ", "-"), "gemini-cli")
 
 
 def tokens_in(read: str) -> list[str]:
