@@ -140,6 +140,24 @@ def test_a_wake_whose_confirmation_is_lost_is_confirmed_by_the_next_event(server
     server.start()
 
 
+def test_a_wake_is_confirmed_before_the_session_waits_again(server: StandIn, env: dict[str, str]):
+    waiter = Waiter(env)
+    server.next("wait")
+    server.stop()
+    server.answers.put(WOKEN)
+    assert waiter.end()[0] == 2
+    again = StandIn(server.port)
+    next_one = Waiter(env, waiter.session)
+    again.start()
+    asked = again.next("confirm")
+    assert (asked["session"], asked["confirmed"]) == (waiter.session, ["d1"])
+    assert again.next("wait")["confirmed"] == []
+    again.answers.put(OVER)
+    assert next_one.end()[0] == 0
+    again.stop()
+    server.start()
+
+
 def test_opencode_gets_the_message_as_json(server: StandIn, env: dict[str, str]):
     waiter = Waiter(env, client="opencode")
     server.next("wait")

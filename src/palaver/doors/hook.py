@@ -180,7 +180,10 @@ def wait(client: str) -> int:
         for stream in range(3):
             os.dup2(os.open(os.devnull, os.O_RDWR), stream)
     _thread.start_new_thread(end_with_client, (own.path, pid if client == "codex" else 0))
-    said, told = ask_wait(client, session, folder, pid, {"confirmed": []})
+    written = ""
+    with suppress(OSError), open(ShownFile(f"{client}-{session}", 0.0).path, encoding="ascii") as file:
+        written = file.read(1000)
+    said, told = ask_wait(client, session, folder, pid, {"confirmed": []}, written.split())
     with suppress(OSError):
         os.unlink(own.path)
     if not said.get("text"):
@@ -204,9 +207,10 @@ def wait(client: str) -> int:
 
 
 def ask_wait(
-    client: str, session: str, folder: str, pid: int, more: dict[str, Any]
+    client: str, session: str, folder: str, pid: int, more: dict[str, Any], written: list[str] | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Ask until a server answers. Returns the answer, which is empty if it refuses, and what was told."""
+    """Ask until a server answers. Returns the answer, which is empty if it refuses, and what was told. First the server
+    hears of what was written: without that it would say it again."""
     from time import sleep
 
     pause = PAUSE
@@ -215,7 +219,12 @@ def ask_wait(
         url, token, is_here = server()
         told = about(client, session, folder, pid if is_here else None) | more
         with suppress(OSError, HookProblem):
-            status, data = sender(url, token)("/api/hooks/wait", json.dumps(told).encode(), began + WAIT_SECONDS)
+            send = sender(url, token)
+            if written:
+                heard = json.dumps(told | {"confirmed": written}).encode()
+                status, _ = send("/api/hooks/confirm", heard, began + START_SECONDS)
+                written = written if status >= 500 else None
+            status, data = send("/api/hooks/wait", json.dumps(told).encode(), began + WAIT_SECONDS)
             said = parsed(data) if status == 200 else {}
             if said is not None and status < 500:
                 return said, told
