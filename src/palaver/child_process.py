@@ -7,9 +7,11 @@ and the variables with which Python and git load code are left out.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 _LOADS_CODE = ("PYTHON", "GIT_")
 """Beginnings of the variables that are left out. `PYTHONPATH=.` would put the working folder on the module path."""
@@ -22,6 +24,8 @@ def python(*arguments: str) -> list[str]:
 
 def with_pipes(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     """Start this Python with pipes to and from it. What it says on stderr is dropped."""
+    import subprocess  # hooks need this module, but not that one, which takes long to import
+
     options |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     started: subprocess.Popen[bytes] = subprocess.Popen(python(*arguments), env=own_environment(), **options)
     return started

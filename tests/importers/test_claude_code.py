@@ -66,9 +66,15 @@ def test_a_call_is_its_tool_and_its_input():
 
 
 def test_a_long_call_is_cut():
-    ((_, call),) = said(answered(tool_use("Write", content="é" * 9000)))
-    assert len(call) == len("[tool Write] ") + 2000 + 1
+    ((_, call),) = said(answered(tool_use("Read", note="é" * 9000)))
+    assert len(call) == len("[tool Read] ") + 2000 + 1
     assert call.endswith("é…")
+
+
+def test_a_long_edit_is_whole():
+    ((_, call),) = said(answered(tool_use("Write", content="é" * 90_000)))
+    assert call.endswith('é"}')
+    assert len(call) > 90_000
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ class LineOrigin(OmitsDefaults):
 
 
 @operation(
-    Tool("why", toolset="sessions", brings_words=True, is_text=True, show=only(LineOrigin, "text")),
+    Tool("why", toolset="edits", brings_words=True, is_text=True, show=only(LineOrigin, "text")),
     Route("POST", "/api/why"),
 )
 async def why(workspace: Workspace, caller: Caller, request: Why) -> LineOrigin:
