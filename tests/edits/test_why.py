@@ -8,12 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 from tests.catchup.test_briefing_choice import Project
 from tests.conftest import Engine
-from tests.helpers import Mcp, Server, start_server, started_with, word
+from tests.helpers import Mcp, Server, eventually, start_server, started_with, word
+from tests.importers.samples import answered, jsonl, tool_use, typed
 
 PATH = "src/export.py"
 OLD = ["def export(rows):", "    for row in rows:", "        write(row)", "    return len(rows)", ""]
@@ -145,6 +147,7 @@ def test_a_line_that_is_in_many_places_is_unknown_rather_than_wrong(project: Pro
     here = ["def b():", "    y = compute()", "    return x", "}"]
     assert [who(project, here, n, "src/b.py") for n in range(4)] == [None] * 4
     assert who(project, ["import os", "", "}", "x"], 2, "src/a.py") is None
+    assert [who(project, [line], 0, "src/a.py") for line in ("}", "    x = 1", "    return x")] == [None] * 3
 
 
 def test_edits_after_the_commit_did_not_write_it(project: Project):
@@ -176,6 +179,20 @@ def test_a_subagent_works_on_what_its_parent_was_asked(project: Project):
     told = ask(project, NEW, 2)
     assert told["session_id"] == f"{id}.agent-1"
     assert told["request"]["text"] == "Write the export with a BOM in all files"
+
+
+def test_an_imported_session_from_before_palaver_counts(api: httpx.Client):
+    id, name = str(uuid4()), word("imported_")
+    lines = [f"def {name}(rows):", "    return rows.sorted()"]
+    told = {"file_path": "/home/ann/garden/src/beds.py", "content": "\n".join(lines)}
+    raw = jsonl(typed("Sort the beds by name, please.", id), answered(tool_use("Write", **told), session=id))
+    job = api.post("/api/import", files={"file": (f"{id}.jsonl", raw)}).json()["id"]
+    eventually(lambda: api.get(f"/api/import/{job}").json()["status"] == "done")
+    about = {"path": "src/beds.py", "line": lines[0], "after": lines[1:]}
+    for project in ("garden", "/home/ann/garden"):
+        found = api.post("/api/why", json={**about, "project": project}).json()
+        assert (found["program"], found["request"]["text"]) == ("Claude Code", "Sort the beds by name, please.")
+        assert api.get("/api/knowledge/open", params={"uri": found["uri"]}).status_code == 200
 
 
 def test_an_agent_hears_of_sessions_it_may_read_only(project: Project, place: Server):

@@ -105,7 +105,8 @@ class Sought:
             return True
         if self._words <= FEW_WORDS and near < MANY_NEIGHBOURS and self._in_a_row not in joined(one.edit.new):
             return False
-        return near >= max(min(most, 2), 1 if self._words == SURE_WORDS - 1 else 2)
+        least = 1 if self._words == SURE_WORDS - 1 or len(self._neighbours) == 1 else 2
+        return near >= max(least, min(most, 2))
 
     def _is_far(self, one: RecordedEdit) -> bool:
         return self._until is not None and self._until - one.at > FAR
