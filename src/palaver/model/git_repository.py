@@ -22,6 +22,7 @@ _SECTION = re.compile(r'\[\s*remote\s+"origin"\s*\]', re.IGNORECASE)
 _URL = re.compile(r"\s*url\s*=\s*(.+)", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _DEFAULT_PORTS = {"ssh": "22", "https": "443", "http": "80", "git": "9418"}
+_LONGEST_BRANCH = 200
 _MOST_KNOWN = 1_000
 _known: dict[Path, tuple[str, str]] = {}
 """The last HEAD of a git folder, and its first commit."""
@@ -85,6 +86,15 @@ def first_commit(folder: Path) -> str | None:
             _known.clear()
         _known[folder] = head, first
     return first
+
+
+def branch_of(worktree: Path) -> str:
+    """The branch that a worktree is on, or the beginning of its commit; '' if it is unknown."""
+    sign = worktree / ".git"
+    pointer = "" if sign.is_dir() else _read(sign).partition("gitdir:")[2].strip()
+    head = _read((worktree / pointer if pointer else sign) / "HEAD").strip()
+    name = head.partition("\n")[0].removeprefix("ref:").strip().removeprefix("refs/heads/")
+    return name[:_LONGEST_BRANCH] if head.startswith("ref:") else head[:10]
 
 
 def _first_before(objects: _Objects, head: str, known: tuple[str, str] | None) -> str | None:

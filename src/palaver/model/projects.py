@@ -46,7 +46,7 @@ def project_of(path: str | Path, *, is_here: bool = True) -> str:
         return name
     start = Path(os.path.realpath(folder))
     for one in (start, *start.parents):
-        if found_at := _repository_at(one):
+        if found_at := repository_at(one):
             return _project_of_repository(*found_at)[:LONGEST]
     return str(start)[:LONGEST]
 
@@ -57,7 +57,7 @@ def _project_of_repository(root: Path, git: Path, clones: int = 0) -> str:
         if address := git_repository.normalised(url):
             return address
         there = git_repository.local_path(url, root)
-        if there and (found := _repository_at(there)) and found[0] != root:
+        if there and (found := repository_at(there)) and found[0] != root:
             return _project_of_repository(*found, clones + 1)
     if first := git_repository.first_commit(git):
         return f"{_BY_COMMIT}{first}#{root.name.removesuffix('.git')}"
@@ -108,7 +108,7 @@ def _trimmed(path: str) -> str:
     return given.rstrip("/\\" if _WINDOWS.match(given) else "/") or given
 
 
-def _repository_at(folder: Path) -> tuple[Path, Path] | None:
+def repository_at(folder: Path) -> tuple[Path, Path] | None:
     """The root and the git folder of the repository whose root, or whose worktree's root, is this folder."""
     sign = folder / ".git"
     if os.path.isdir(sign):
