@@ -22,7 +22,7 @@ from palaver.store.engines.postgres.shared_connections import MOST_CONNECTIONS
 from palaver.store.workspaces import file_of, has_data, open_engine
 
 NEWEST = named_sql.migrations("sqlite", "workspace")[-1][0]
-WITHOUT_NEWEST = "ALTER TABLE {schema}delivered_messages DROP COLUMN is_over; DROP TABLE {schema}returns"
+WITHOUT_NEWEST = "DROP TABLE {schema}claims"
 """Undoes the newest migration."""
 
 

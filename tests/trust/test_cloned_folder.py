@@ -113,6 +113,7 @@ def test_every_child_process_is_started_in_the_same_way():
         ('home = "."\n[palaver]\ndatabase_url = "postgresql://192.0.2.1/x"\n', "home, database_url"),
         ('public_url = "https://192.0.2.1"\nport = 1\nauth = "open"\n', "public_url, port, auth"),
         ('conversation_db = "x.db"\nrecall = true\nprivate = 7\n', "conversation_db, recall, private"),
+        ('claims = "always"\n', "claims"),
         ('"\\u001b[2J" = 1\n', "?[2J"),
         ("= nonsense\n", "it is not valid TOML"),
         ("palaver = 5\n", "palaver"),

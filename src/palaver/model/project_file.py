@@ -1,7 +1,7 @@
 """`palaver.toml` of a project. It comes with a repository, so it may be a stranger's.
 
-It can name the project, keep its sessions out of palaver, and turn recall off. It cannot set anything else: addresses,
-paths, models and secrets belong into `palaver.toml` in PALAVER_HOME.
+It can name the project, keep its sessions out of palaver, turn recall off, and say what hooks do about claims on files.
+It cannot set anything else: addresses, paths, models and secrets belong into `palaver.toml` in PALAVER_HOME.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 NAME = "palaver.toml"
 PRIVATE = "the project is private"
@@ -20,6 +20,9 @@ _LONGEST_NAME = 64
 _MOST_NAMED = 20
 _ON = (True, "on", "yes", "true")
 _OFF = (False, "off", "no", "false")
+
+OnClaim = Literal["warn", "refuse", "off"]
+"""What hooks do before an edit of a file that somebody else claims: tell the agent, refuse the edit, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class ProjectFile:
     """Sessions of this project are not recorded."""
     has_recall: bool = True
     """Whether hooks may add evidence from memory to prompts."""
+    claims: OnClaim = "warn"
     ignored: tuple[str, ...] = ()
     """The keys that have no effect, as they may be printed."""
     problem: str = ""
@@ -68,17 +72,19 @@ def read_project_file(folder: str | Path) -> ProjectFile:
 
 
 def _checked(values: dict[str, Any]) -> ProjectFile:
-    name = values.get("project")
+    name, claims = values.get("project"), "off" if values.get("claims") is False else values.get("claims")
     valid = {
         "project": isinstance(name, str) and _is_name(name.strip()),
         "private": values.get("private") in _ON + _OFF,
         "recall": values.get("recall") in _OFF,
+        "claims": claims in get_args(OnClaim),
     }
     ignored = [_printable(key) for key in values if not valid.get(key)]
     return ProjectFile(
         project=str(name).strip() if valid["project"] else "",
         is_private=values.get("private") in _ON,
         has_recall=not valid["recall"],
+        claims=cast(OnClaim, claims) if valid["claims"] else "warn",
         ignored=tuple(ignored[:_MOST_NAMED]),
     )
 

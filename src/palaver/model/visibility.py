@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from palaver.errors import Forbidden
+from palaver.model.claims import Claim
 from palaver.model.messages import Edit, Message
 from palaver.model.people import Agent, Caller
 from palaver.model.projects import same_project
@@ -178,6 +179,13 @@ class SessionReach:
         if self.is_everything or agent_id in self.own:
             return True
         return (self.others is None or agent_id in self.others) and same_project(project, self.project)
+
+    def may_see_claim(self, claim: Claim, claimed_by: str, owner: str) -> bool:
+        """Whether the caller may see a claim on files: that of an agent like its sessions, that of a person in the
+        caller's project. `claimed_by` is whose claim it is, `owner` whose agent the caller is."""
+        if self.is_everything or claim.agent_id:
+            return self.includes(claim.agent_id, claim.project)
+        return same_project(claim.project, self.project) and (self.others is None or claimed_by == owner)
 
     def may_open(self, at: FoundPassage) -> bool:
         return at.source != "sessions" or self.includes(at.agent_id, at.facts.get("project"))

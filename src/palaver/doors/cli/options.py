@@ -73,7 +73,7 @@ def report_project_file(settings: Settings) -> None:
     found = read_project_file(path.parent)
     if found.ignored or found.problem:
         why = found.problem or f"it cannot set {', '.join(found.ignored)}"
-        keys = "It can set project, private = true and recall = false."
+        keys = "It can set project, private = true, recall = false and claims."
         click.echo(f"palaver: ignored in palaver.toml of this project: {why}. {keys} {PLACE}", err=True)
 
 

@@ -24,7 +24,7 @@ from palaver.operations.catchup.recall import evidence
 from palaver.operations.catchup.ringing import ring_of
 from palaver.operations.identity import agent_for
 from palaver.operations.operation import Route, operation
-from palaver.store.bus import agents, deliveries, read_marks
+from palaver.store.bus import agents, claims, deliveries, read_marks
 from palaver.store.bus.agents import HookConnection
 from palaver.store.bus.deliveries import HookContext, HookSession
 from palaver.store.bus.read_marks import Mention, reader_of
@@ -100,8 +100,10 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
 
         def end(change: Change) -> None:
             deliveries.confirm(change, request.session, request.confirmed or ())
-            known = agents.end_hook_connection(change, request.session) if request.event == "session-end" else None
-            if known:
+            if request.event == "confirm":
+                return
+            claims.end_session(change, request.session)
+            if known := agents.end_hook_connection(change, request.session):
                 change.tell(agent_session(agents.must_exist(change, known.agent_id)))
 
         await workspace.change(end)

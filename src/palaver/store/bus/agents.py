@@ -225,6 +225,12 @@ def hook_prefix(session_id: str) -> str:
     return f"hook:{connection_key(session_id)[:32]}:"
 
 
+def without_process(connection: str) -> str:
+    """The part of a connection's key that stays when its session goes on in another process."""
+    kind, session, _ = (connection + "::").split(":", 2)
+    return f"hook:{session}:" if kind == "hook" else connection
+
+
 class HookConnection(NamedTuple):
     """A session of a client whose hooks report to us."""
 
@@ -252,7 +258,7 @@ def lock_session(change: Change, session_id: str) -> None:
 
 def running_connections(read: Reader, agent_id: str) -> list[Row]:
     """The connections of an agent whose processes have not ended, as far as this machine knows."""
-    return [row for row in read.all("connections_of_agent", agent_id=agent_id) if not _has_ended(row["id_hash"])]
+    return [row for row in read.all("connections_of_agent", agent_id=agent_id) if not has_ended(row["id_hash"])]
 
 
 def is_at_work(read: Reader, agent_id: str, active_since: datetime) -> bool:
@@ -313,7 +319,7 @@ def announced_by_hook(read: Reader, owner: str, client: str, project: str, activ
     found = []
     for agent in active_of_client(read, owner, client, project, active_since):
         keys = [one["id_hash"] for one in read.all("connections_of_agent", agent_id=agent.id)]
-        if all(key.startswith("hook:") for key in keys) and not all(map(_has_ended, keys)):
+        if all(key.startswith("hook:") for key in keys) and not all(map(has_ended, keys)):
             found.append(agent)
     return found
 
@@ -378,23 +384,28 @@ def _is_free(read: Reader, row: Row, active_since: datetime) -> bool:
     if row["is_released"] or row["last_heartbeat"] < micros(active_since):
         return True
     connections = [found["id_hash"] for found in read.all("connections_of_agent", agent_id=row["id"])]
-    return bool(connections) and all(_has_ended(key) for key in connections)
+    return bool(connections) and all(has_ended(key) for key in connections)
 
 
-def _has_ended(connection: str) -> bool:
+def has_ended(connection: str) -> bool:
     """Whether the process of a connection has ended. For connections over the network this is unknown."""
-    kind, _, rest = connection.partition(":")
-    host, _, pid = (rest.partition(":")[2] if kind == "hook" else rest).rpartition(":")
-    is_here = kind in ("stdio", "hook") and pid != "0" and host == socket.gethostname()
-    if not is_here or os.name == "nt":  # on Windows the call below would end the process
+    if not (pid := process_of(connection)):
         return False
     try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError, OverflowError):
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
         return True
     except OSError:
         return False
     return False
+
+
+def process_of(connection: str) -> int | None:
+    """The process id of a connection, if it is one of this machine and known."""
+    kind, _, rest = connection.partition(":")
+    host, _, pid = (rest.partition(":")[2] if kind == "hook" else rest).rpartition(":")
+    is_here = kind in ("stdio", "hook") and pid.isdecimal() and host == socket.gethostname()
+    return int(pid) or None if is_here and os.name != "nt" else None  # on Windows os.kill would end the process
 
 
 def set_about(change: Change, agent: Agent, ide: str, model: str) -> None:

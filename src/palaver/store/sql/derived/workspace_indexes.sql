@@ -37,3 +37,5 @@ CREATE INDEX questions_due ON questions (expires_at) WHERE answered_at IS NULL A
 CREATE INDEX questions_answer ON questions (answer_passage_id);
 CREATE INDEX webhook_calls_at ON webhook_calls (at);
 CREATE INDEX returns_due ON returns (due_at);
+CREATE INDEX claims_held ON claims (project_key, expires_at) WHERE ended_at IS NULL;
+CREATE INDEX claims_session ON claims (session) WHERE ended_at IS NULL;
