@@ -82,10 +82,11 @@ def test_an_agent_is_asked_for_by_its_display_name(mcp: Mcp, thread: Thread, api
     assert senders(answer)[0] == name
 
 
-def test_who_said_something_is_not_a_question_for_the_word_said(api: httpx.Client):
+@pytest.mark.parametrize("asking", ["Who said", "Wer hat gesagt:", "Qui a dit", "¿Quién dijo"])
+def test_who_said_something_is_not_a_question_for_the_word_said(api: httpx.Client, asking: str):
     topic, other = word(), word()
     chat(api, ("Bob", f"a {topic} of {other}"))
-    answer = ask(api, f"Who said {topic} {other}?")
+    answer = ask(api, f"{asking} {topic} {other}?")
     assert answer["matched"] == "all words"  # Bob's message need not say "said"
 
 

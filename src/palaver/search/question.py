@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 from palaver.model.times import now
 from palaver.text import dates
 from palaver.text.dates import TimeRange
-from palaver.text.languages import ENGLISH, LATEST, UNKNOWN, WHEN, Language, language_of
+from palaver.text.languages import ENGLISH, GATHERS, LATEST, UNKNOWN, WHEN, Language, language_of
 from palaver.text.query import AllOf, AnyOf, Nothing, Phrase, Query, as_prefix, plain
 from palaver.text.tokenize import words
 
@@ -30,11 +30,6 @@ _GRAMMAR = frozenset("的了吗呢吧啊么是什怎哪")
 _LIST_SEPARATOR = re.compile(r"(?<!\d)[,;]|[,;](?!\d)")
 """Commas and semicolons between words. Inside a number they belong to the number."""
 
-_GATHERS = re.compile(
-    r"\b(how (many|often)|list (the|all)|walk me through|in (the |which )?order|order in which|both|summar(y|i[sz]e)|"
-    r"overview|recap|wie (viele|oft)|zusammenfassung|überblick|reihenfolge)\b",
-    re.IGNORECASE,
-)
 _FRAME = re.compile(
     r"\b(((can|could|would|will) you )?(please )?(list|walk me through|summari[sz]e|give me)( me)?"
     r"|(an? |the )?(\w+ )?(summary|overview|recap|list)( of)?|(in )?(the )?(\w+ )?order( in which)?"
@@ -122,7 +117,7 @@ def parse(text: str, as_of: datetime | None = None, zone: tzinfo | None = None, 
     is_asked = len(folded) > 2 and (
         "?" in text or folded[0] in language.question_words or (len(terms) > 2 and typed > 6)
     )
-    gathers = is_asked and not is_typed and bool(_GATHERS.search(text[:LONGEST_READ]))
+    gathers = is_asked and not is_typed and bool(GATHERS.search(text[:LONGEST_READ]))
     topic = _FRAME.sub(" ", text[:LONGEST_READ]) if gathers else text
     about = set(terms_of(topic, language)).intersection(terms) if gathers else set[Phrase]()
     return Question(

@@ -14,7 +14,7 @@ from palaver.search.question import Question
 from palaver.store.bus import agents
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.search import found_passages
-from palaver.text.languages import ENGLISH
+from palaver.text.languages import ENGLISH, in_all_languages
 from palaver.text.query import Phrase
 from palaver.text.tokenize import words
 
@@ -27,45 +27,21 @@ SHORTEST_PART = 3
 MOST_WORDS = 60
 """Words of a question that are read for a name."""
 
-_SAY = frozenset(
-    words(
-        "say said says ask asked asks suggest suggested suggests propose proposed proposes tell told tells write wrote "
-        "writes written think thought thinks mention mentioned mentions argue argued argues claim claimed claims "
-        "explain explained explains report reported reports recommend recommended recommends complain complained "
-        "complains object objected objects answer answered answers reply replied replies comment commented comments "
-        "note noted notes state stated states announce announced announces point pointed points raise raised raises "
-        "wonder wondered wonders agree agreed agrees disagree disagreed disagrees"
-    )
+_WHO, _SAY, _SAY_BEFORE, _SAID_AT_LAST, _HAVE, _SOMETIMES, _MESSAGES, _BY, _ARTICLES = map(
+    in_all_languages,
+    ("who", "say", "say_before", "said_at_last", "have", "sometimes", "messages", "by", "articles"),
 )
-_SAY_THE_NAME = frozenset(
-    words(
-        "sagt sagte fragt fragte schreibt schrieb meint meinte dit disait pense dijo dice disse laut selon según "
-        "segundo secondo"
-    )
-)
-"""Words before the name: "Was sagt Anna zum Hafen?"."""
-_HAS = frozenset(words("hat hatte"))
-_SAID_AT_LAST = frozenset(words("gesagt gefragt geschrieben gemeint erwähnt erklärt empfohlen vorgeschlagen"))
-"""Words after "hat" and the name: "Was hat Anna zum Hafen gesagt?"."""
-_SAID = frozenset(
-    words(
-        "message messages post posts comment comments mail mails email emails question questions reply replies answer "
-        "answers opinion opinions view views suggestion suggestions proposal proposals statement statements remark "
-        "remarks objection objections concern concerns commit commits nachricht nachrichten beitrag beiträge kommentar "
-        "kommentare frage fragen antwort antworten meinung vorschlag vorschläge mensajes"
-    )
-)
-_BY = frozenset(("by", "from", "of", "von", "de"))
-_ARTICLES = frozenset(words("the a an this that these those der die das ein eine le la les un une el los las"))
-_SOMETIMES = frozenset(("ever", "also", "just", "already", "originally"))
-_ASKING = _SAY | _SAY_THE_NAME | _SAID | {"according"}
+"""`_SAY` follows a name, `_SAY_BEFORE` is before it ("Was sagt Anna zum Hafen?"), and `_SAID_AT_LAST` belongs to a word
+of `_HAVE` before it ("Was hat Anna zum Hafen gesagt?")."""
+_ASKING = _SAY | _SAY_BEFORE | _MESSAGES | {"according"}
 
 
 def find_speaker(read: Reader, question: Question, scopes: Sequence[Scope]) -> Question:
     """The question with its speaker, if it names one who said something in these scopes, and without the words that ask
     for it."""
     folded = question.words[:MOST_WORDS]
-    if folded[:1] in (("who",), ("wer",)) and (asking := _SAY.intersection(folded[1:3])):
+    verbs = _SAY | _SAY_BEFORE | _SAID_AT_LAST
+    if folded and folded[0] in _WHO and (asking := verbs.intersection(folded[1:3])):
         return replace(question, terms=_terms_without(question, asking))
     named = list(_possible_names(folded)) if len(folded) > 2 else []
     if not named:
@@ -100,10 +76,10 @@ def _possible_names(folded: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequ
     for n, word in enumerate(folded):
         last, following = folded[max(0, n - 1)], folded[n + 1] if n + 1 < len(folded) else ""
         end = begin = 0
-        is_before = word in _SAY_THE_NAME or (word in _BY and last in _SAID)
-        if word in _SAY or (word == "s" and following in _SAID):
+        is_before = word in _SAY_BEFORE or (word in _BY and last in _MESSAGES)
+        if word in _SAY or (word == "s" and following in _MESSAGES):
             end = n - 1 if last in _SOMETIMES else n
-        elif is_before or (word in _HAS and not _SAID_AT_LAST.isdisjoint(folded)):
+        elif is_before or (word in _HAVE and not _SAID_AT_LAST.isdisjoint(folded)):
             begin = n + 1
         elif (word, following) == ("according", "to"):
             begin = n + 2

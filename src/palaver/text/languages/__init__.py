@@ -29,10 +29,6 @@ class Language(NamedTuple):
     reminders: frozenset[str]
     elisions: frozenset[str]
     """Short words that are joined to the next one by an apostrophe, as in "l'accès"."""
-    when: str
-    """A pattern for texts that ask for a time."""
-    latest: str
-    """A pattern for texts that ask for the latest."""
     dates: Mapping[tuple[str, ...], str]
     """The English word for each word of a date, or for some words one after another."""
     known: frozenset[str]
@@ -40,36 +36,41 @@ class Language(NamedTuple):
 
 
 WORD_LISTS = Language._fields[1:8]
+TABLES = {
+    name: tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
+    for name in ("english", "german", "french", "portuguese", "spanish", "italian")
+}
 
 
 def _read(name: str) -> Language:
-    table = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
-
-    def folded(field: str) -> frozenset[str]:
-        return frozenset(words(table.get(field, "")))
-
+    table = TABLES[name]
     dates = {
         tuple(words(phrase)): english
         for english, phrases in table.get("dates", {}).items()
         for phrase in phrases.split()
     }
-    lists = {field: folded(field) for field in WORD_LISTS}
-    when, latest = (re.sub(r"\n\s*", "", table[field].strip()) for field in ("when", "latest"))
+    lists = {field: frozenset(words(table.get(field, ""))) for field in WORD_LISTS}
     known = lists["stop_words"] | lists["elisions"] | {phrase[0] for phrase in dates if len(phrase) == 1}
-    return Language(name=name, **lists, when=when, latest=latest, dates=dates, known=known)
+    return Language(name=name, **lists, dates=dates, known=known)
 
 
-ENGLISH = _read("english")
-OTHERS = tuple(map(_read, ("german", "french", "portuguese", "spanish", "italian")))
-UNKNOWN = Language("", *(frozenset[str](),) * 7, when="", latest="", dates={}, known=frozenset())
+def in_all_languages(field: str) -> frozenset[str]:
+    """The words of one list of every language."""
+    return frozenset(word for table in TABLES.values() for word in words(table.get(field, "")))
+
+
+def _any_pattern(field: str) -> re.Pattern[str]:
+    """The patterns of one name of every language, as one."""
+    patterns = (re.sub(r"\n\s*", "", table[field].strip()) for table in TABLES.values() if field in table)
+    return re.compile(rf"\b(?:{'|'.join(patterns)})\b", re.IGNORECASE)
+
+
+ENGLISH, *OTHERS = map(_read, TABLES)
+UNKNOWN = Language("", *(frozenset[str](),) * 7, dates={}, known=frozenset())
 """A language that is not written in Latin letters, such as Chinese. No words of it are known here."""
-WHEN, LATEST = (
-    re.compile(rf"\b(?:{'|'.join(getattr(one, field) for one in (ENGLISH, *OTHERS))})\b", re.IGNORECASE)
-    for field in ("when", "latest")
-)
-_ALSO_ENGLISH = frozenset(
-    words(tomllib.loads((Path(__file__).parent / "english.toml").read_text("utf-8"))["also_english"])
-)
+WHEN, LATEST, GATHERS = map(_any_pattern, ("when", "latest", "gathers"))
+"""Patterns for texts that ask for a time, for the latest, and for several messages: a list, a number, an order."""
+_ALSO_ENGLISH = frozenset(words(TABLES["english"]["also_english"]))
 """Words of other languages that are English words or names too, and no stop words there: "die", "war", "Han"."""
 
 
