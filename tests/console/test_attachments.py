@@ -153,6 +153,24 @@ def test_times_and_addresses_are_not_shortcodes(window: Opening, thread: Thread)
     expect(page.get_by_role("listbox")).to_have_count(0)
 
 
+def test_the_emoji_for_a_reaction_to_the_last_message_are_above_the_box(window: Opening, thread: Thread):
+    for number in range(12):
+        thread.post(f"message {number}\n\n" + "line\n\n" * 8)
+    thread.api.put("/api/read-marks")
+    page = window(f"#/threads/{thread.id}", viewport={"width": 1440, "height": 757})
+    last = page.locator(".message").last
+    expect(last).to_be_in_viewport()
+    last.hover()
+    last.get_by_label("React", exact=True).click()
+    last.get_by_label("All emoji").click()
+    expect(last.get_by_role("searchbox", name="Search emoji")).to_be_focused()
+    panel, box = last.locator(".picker > div").bounding_box(), page.locator(".compose").bounding_box()
+    assert panel
+    assert box
+    assert panel["y"] >= 0
+    assert panel["y"] + panel["height"] <= box["y"]
+
+
 @both_themes
 @both_sizes
 def test_an_emoji_is_chosen_from_the_panel(window: Opening, thread: Thread, viewport: ViewportSize, scheme: str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 from playwright.sync_api import ViewportSize, expect
 from tests.console.conftest import Opening, both_sizes
-from tests.helpers import Thread, eventually, word
+from tests.helpers import Thread, word
 
 
 @both_sizes
@@ -64,25 +64,30 @@ def test_a_draft_of_an_older_version_does_not_overwrite_a_newer_one(window: Open
     expect(page.get_by_label("Text (Markdown)")).to_have_value("mine")
 
 
-def test_a_new_note_that_is_left_untouched_leaves_none_and_a_begun_one_is_kept(window: Opening, rest: httpx.Client):
+def test_a_new_note_exists_when_it_is_saved_and_a_begun_one_is_kept(window: Opening, rest: httpx.Client):
     def notes() -> int:
         return len(rest.get("/api/notes?limit=100").json())
 
-    before = notes()
+    before, title = notes(), word("begun ")
     page = window("#/library/notes")
     page.get_by_role("button", name="New note").first.click()
-    expect(page.get_by_label("Title", exact=True)).to_be_visible()
-    assert notes() == before + 1
-    page.evaluate("location.hash = '#/agents'")
-    eventually(lambda: notes() == before)
+    expect(page.get_by_label("Title", exact=True)).to_be_focused()
+    page.keyboard.type(title)
+    page.goto("about:blank")
+    page.go_back()
+    expect(page.get_by_label("Title", exact=True)).to_have_value(title)
     page.evaluate("location.hash = '#/library/notes'")
+    expect(page.locator(".head .tag.warn")).to_have_text("Not saved")
+    assert notes() == before
     page.get_by_role("button", name="New note").first.click()
-    page.get_by_label("Text (Markdown)").fill("begun")
-    page.evaluate("location.hash = '#/library/notes'")
-    page.locator(".cards a", has=page.locator(".tag.warn")).click()
-    expect(page.get_by_label("Text (Markdown)")).to_have_value("begun")
-    page.get_by_role("button", name="Discard changes").click()
-    eventually(lambda: notes() == before)
+    expect(page.get_by_label("Title", exact=True)).to_have_value(title)
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".head h1")).to_have_text(title)
+    assert notes() == before + 1
+    page.get_by_label("Back").click()
+    expect(page.locator(".cards b", has_text=title)).to_be_visible()
+    page.get_by_role("button", name="New note").first.click()
+    expect(page.get_by_label("Title", exact=True)).to_have_value("")
 
 
 def test_a_half_edited_message_is_kept(window: Opening, thread: Thread, rest: httpx.Client):

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Page, ViewportSize, expect
 from tests.console.conftest import Opening, both_sizes, both_themes
-from tests.helpers import Thread, eventually, start_server, word
+from tests.helpers import Server, Thread, eventually, start_server, word
 
 
 def ask(page: Page, text: str) -> None:
@@ -152,6 +152,39 @@ def test_a_message_is_reacted_to_and_marked_unread_by_keys(window: Opening, thre
     page.locator(".message").focus()
     page.keyboard.press("u")
     eventually(lambda: rest.get(f"{thread.path}/read-mark").json()["seq"] == 0)
+
+
+def test_what_is_typed_into_a_new_note_or_prompt_is_no_command(window: Opening):
+    page = window("#/library/notes")
+    for source, field in (("note", "Title"), ("prompt", "Name")):
+        ask(page, f"new {source}")
+        page.keyboard.press("Enter")
+        expect(page.get_by_label(field, exact=True)).to_be_focused()
+        page.keyboard.type("new idea")
+        expect(page.get_by_label(field, exact=True)).to_have_value("new idea")
+        expect(page.locator("dialog")).to_have_count(0)
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.locator(".shelves")).to_be_visible()
+
+
+def test_escape_does_not_leave_the_console(window: Opening, place: Server, thread: Thread):
+    page = window("docs")
+    for link in ("#/search?q=x", "#/open/notes/0"):
+        page.goto(f"{place.url}/docs")
+        page.evaluate(
+            "link => document.body.prepend(Object.assign(document.createElement('a'), {href: link, textContent: 'the console'}))",
+            f"/{link}",
+        )
+        page.get_by_text("the console", exact=True).click()
+        expect(page.locator(".head h1")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page).to_have_url(re.compile("#/(threads|library/notes)$"))
+    page.evaluate(f"location.hash = '#/threads/{thread.id}'")
+    expect(page.locator(".head h1")).to_have_text(thread.topic)
+    page.evaluate("location.hash = '#/search?q=x'")
+    expect(page.locator(".head h1")).to_have_text("Search")
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(re.compile(thread.id))
 
 
 def test_the_palette_finds_a_note_that_is_not_among_the_last_two_hundred(window: Opening, tmp_path: Path):

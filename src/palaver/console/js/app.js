@@ -119,10 +119,12 @@ setDraw(() => {
   document.title = unread ? `(${unread}) ${title}` : title;
 });
 
-// Navigation. The back button restores the scroll position: each entry of the history has an id for that.
+// Navigation. The back button restores the scroll position: each entry of the history has an id for that, and how many
+// entries of the console are before it.
 
 const scrollPositions = new Map();
 let entryId = null;
+let depth = -1;
 const scrollBox = () => document.querySelector(".pane:not(.talk) > .scroll");
 
 async function navigate() {
@@ -131,8 +133,9 @@ async function navigate() {
   isNavigationFailed = false;
   if (!me.isIn) return redraw();
   if (entryId !== null) scrollPositions.set(entryId, scrollBox()?.scrollTop ?? 0);
-  if (!history.state?.entry) history.replaceState({ entry: `${Date.now()}.${scrollPositions.size}` }, "");
-  entryId = history.state.entry;
+  if (!history.state?.entry)
+    history.replaceState({ entry: `${Date.now()}.${scrollPositions.size}`, depth: depth + 1 }, "");
+  ({ entry: entryId, depth } = history.state);
   const scrollTop = scrollPositions.get(entryId) ?? 0;
   try {
     const next = Object.hasOwn(views, wanted.name) ? views[wanted.name] : await loadView(wanted.name);

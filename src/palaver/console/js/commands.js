@@ -114,7 +114,7 @@ export function paletteActions(openId) {
     .filter((name) => SOURCES[name].library)
     .map((name) => page(t(SOURCES[name].label), SOURCES[name].icon, link(["library", name])));
   const newDocuments = sourceNames
-    .filter((name) => SOURCES[name].blank)
+    .filter((name) => SOURCES[name].isWritten)
     .map((name) =>
       action(t(`New ${SOURCES[name].singular.toLowerCase()}`), "plus", () => goTo(link(["library", name, "new"]))),
     );

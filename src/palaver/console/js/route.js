@@ -39,5 +39,5 @@ export function goTo(hash, { replace = false } = {}) {
   }
 }
 
-// Back to the previous page, or to `fallback` in a window that has none.
-export const goBack = (fallback) => (history.length > 1 ? history.back() : goTo(fallback));
+// Back to the previous page of the console, or to `fallback` if there is none: the one before may be of another site.
+export const goBack = (fallback) => (history.state?.depth ? history.back() : goTo(fallback));

@@ -42,7 +42,7 @@ class DraftMap {
 // Changed texts of messages, by the id of the message.
 export const messageEdits = new DraftMap("edits");
 
-// Changed notes and prompts, by source and id: {values, version, at, isNew}. `version` is the version that was changed.
+// Changed notes and prompts, by source and id: {values, version, at}. `version` is the version that was changed.
 export const documentDrafts = new DraftMap("documents");
 export const documentKey = (source, id) => `${source}/${id}`;
 

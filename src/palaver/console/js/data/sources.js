@@ -28,7 +28,7 @@ export const LIBRARY_PAGE = 60;
  * @property {boolean} [hasMessages] Does the overview count its messages?
  * @property {string[]} [roles] The roles by which the search can be limited.
  * @property {string} [kindInImports] The kind in the result of an import.
- * @property {object} [blank] The document that "New" creates; without it the source has no such button.
+ * @property {boolean} [isWritten] Are its documents written in the console?
  * @property {string} [path] The path of its documents, where they can be created or deleted.
  * @property {{about: string, card: (document: any) => Card}} [library] The card of a document as /api/library lists it.
  */
@@ -84,7 +84,7 @@ export const SOURCES = {
     singular: "Note",
     icon: "note",
     kindInImports: "notes",
-    blank: { title: "New note", content: "" },
+    isWritten: true,
     path: "/api/notes",
     library: {
       about: "Notes for you and your agents.",
@@ -136,7 +136,7 @@ export const SOURCES = {
     singular: "Prompt",
     icon: "prompts",
     kindInImports: "prompts",
-    blank: { name: "New prompt" },
+    isWritten: true,
     path: "/api/prompts",
     library: {
       about: "Prompts to use again. MCP clients see them too.",

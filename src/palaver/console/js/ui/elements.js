@@ -178,17 +178,16 @@ document.addEventListener("focusout", ({ target, relatedTarget }) => {
   if (open && relatedTarget && !open.contains(relatedTarget)) open.open = false;
 });
 
-// A menu that does not fit below its button opens upwards.
-document.addEventListener(
-  "toggle",
-  ({ target }) => {
-    const open = openMenu(target);
-    if (!open || open !== target) return;
-    open.classList.remove("up");
-    const panel = open.querySelector(":scope > div").getBoundingClientRect();
-    const around = open.closest(".scroll")?.getBoundingClientRect() ?? { top: 0, bottom: innerHeight };
-    const isTooLow = panel.bottom > around.bottom;
-    open.classList.toggle("up", isTooLow && open.getBoundingClientRect().top - panel.height > around.top);
-  },
-  true,
-);
+// A menu that does not fit below its button opens upwards, if there is more room.
+export function placeMenu(open) {
+  open.classList.remove("up");
+  open.style.removeProperty("--room");
+  const panel = open.querySelector(":scope > div").getBoundingClientRect();
+  const button = open.getBoundingClientRect();
+  const around = open.closest(".scroll")?.getBoundingClientRect() ?? { top: 0, bottom: innerHeight };
+  const [above, below] = [button.top - around.top, around.bottom - button.bottom];
+  open.classList.toggle("up", panel.bottom > around.bottom && above > below);
+  if (panel.height > below) open.style.setProperty("--room", `${Math.max(above, below) - 12}px`);
+}
+
+document.addEventListener("toggle", ({ target }) => target === openMenu(target) && placeMenu(target), true);

@@ -2,7 +2,7 @@
 // The library: the documents of each source, with filters, an order, pages and the deleted ones. The address has the
 // filters, so that links and the back button keep them.
 
-import { get, post, withQuery } from "../data/api.js";
+import { get, withQuery } from "../data/api.js";
 import { documentDrafts, documentKey } from "../data/drafts.js";
 import { can } from "../data/session.js";
 import { findSource, LIBRARY_PAGE, sourceNames, SOURCES } from "../data/sources.js";
@@ -36,7 +36,7 @@ export const libraryView = {
     templatesTab = wanted === "templates" ? await import("./library/templates.js") : null;
     if (templatesTab) return Promise.all([templatesTab.loadTemplates(), loadCounts()]);
     const next = findSource(wanted)?.library ? wanted : "notes";
-    if (action === "new" && SOURCES[next].blank) return create(next);
+    if (action === "new" && SOURCES[next].isWritten) return goTo(linkToNew(next), { replace: true });
     const before = filters;
     filters = readFilters(query);
     showTyped(filters.text);
@@ -96,15 +96,8 @@ const loadCounts = () =>
     .then((answer) => ((counts = answer.documents), redraw()))
     .catch(() => {});
 
-async function create(source) {
-  try {
-    const { id } = await post(SOURCES[source].path, SOURCES[source].blank);
-    page = choices = null;
-    goTo(link(["open", source, String(id)], { edit: "new" }));
-  } catch (problem) {
-    notifyError(problem);
-  }
-}
+// It is created when it is saved.
+const linkToNew = (source) => link(["open", source, "new"], { edit: "new" });
 
 async function restore(id) {
   const { restoreDocument } = await import("./library/trash.js");
@@ -116,8 +109,9 @@ async function restore(id) {
 const addFromAddress = async () => (await import("./library/web_page.js")).addFromAddress();
 
 const createButton = () =>
-  can("write") && SOURCES[name].blank
-    ? html`<button type="button" class="main" @click=${() => create(name)}>${icon("plus")} ${t(`New ${SOURCES[name].singular.toLowerCase()}`)}</button>`
+  can("write") && SOURCES[name].isWritten
+    ? html`<button type="button" class="main" @click=${() => goTo(linkToNew(name))}>${icon("plus")} ${t(`New ${SOURCES[name].singular.toLowerCase()}`)}
+        ${documentDrafts.has(documentKey(name, "new")) ? html`<i class="tag warn">${t("Not saved")}</i>` : nothing}</button>`
     : nothing;
 
 const addressButton = () =>

@@ -11,7 +11,7 @@ import { errorState, icon, loading, menu } from "../ui/elements.js";
 import { formatTimestamp, timeElement } from "../ui/format.js";
 import { clearHighlight, highlightElement } from "../ui/highlight.js";
 import { html, nextDraw, nothing, redraw, ref, rich, t } from "../ui/templates.js";
-import { editor, removeUntouched, resumeDraft } from "./reader_editor.js";
+import { editor, resumeDraft, startEditing } from "./reader_editor.js";
 import { READER_SOURCES } from "./reader_sources.js";
 
 /** @type {import("./reader_sources.js").OpenDocument | null} */
@@ -40,7 +40,6 @@ export const readerView = {
       title: "",
       draftAt: null,
     };
-    removeUntouched(open);
     open?.replay?.stop();
     open = entered;
     redraw();
@@ -53,6 +52,7 @@ export const readerView = {
       entered.error = isMissing ? new RequestError("It may have been deleted, or the link is incomplete.", 404) : error;
     }
     if (open !== entered) return;
+    if (entered.isEditing && entered.item) return startEditing(entered);
     await nextDraw();
     showFoundPlace(entered);
   },
@@ -60,7 +60,6 @@ export const readerView = {
   leave() {
     clearHighlight();
     open?.replay?.stop();
-    removeUntouched(open);
     open = null;
   },
   template: () => html`<main class="pane reader">${open ? page(open) : nothing}</main>`,
@@ -68,7 +67,7 @@ export const readerView = {
     if (!open) return false;
     if (event.key === "Escape") return leaveReader(), true;
     if (event.key === "e" && open.item && READER_SOURCES[open.source].fields && can("write"))
-      return (open.isEditing = true), redraw(), true;
+      return startEditing(open), true;
     if (open.replay) return open.replay.key(event);
     const step = { j: 1, k: -1 }[event.key];
     const turns = /** @type {HTMLElement[]} */ (step ? [...document.querySelectorAll(".turn")] : []);
@@ -147,7 +146,8 @@ function actions(opened) {
     chats: exportAll,
   }[source];
   const erase = source === "sessions" ? confirmDeleteSession : SOURCES[source].path && deleteItem;
-  return html`${canEdit ? html`<button type="button" @click=${() => ((opened.isEditing = true), redraw())}>${icon("edit")} ${t("Edit")}</button>` : nothing}
+  if (opened.isNew) return nothing;
+  return html`${canEdit ? html`<button type="button" @click=${() => startEditing(opened)}>${icon("edit")} ${t("Edit")}</button>` : nothing}
     ${menu(t("More"), [
       {
         text: t("Copy link"),

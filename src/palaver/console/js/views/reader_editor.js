@@ -1,13 +1,13 @@
 // @ts-check
 // The form to edit a note or a prompt. What is typed is kept as a draft until it is saved or discarded.
 
-import { put, remove } from "../data/api.js";
+import { post, put } from "../data/api.js";
 import { documentDrafts, documentKey } from "../data/drafts.js";
 import { SOURCES } from "../data/sources.js";
 import { goTo, link, linkToDocument } from "../route.js";
 import { timeAgo } from "../ui/format.js";
 import { notify, notifyError } from "../ui/dialog.js";
-import { html, nothing, redraw, t } from "../ui/templates.js";
+import { html, nextDraw, nothing, redraw, t } from "../ui/templates.js";
 
 const splitList = (text) =>
   text
@@ -24,14 +24,15 @@ export function resumeDraft(opened) {
   const draft = documentDrafts.get(keyOf(opened));
   if (!draft) return;
   opened.isEditing = true;
-  opened.isNew = draft.isNew;
   opened.draftAt = draft.at;
 }
 
-// A new document that was left before anything was written is removed again.
-export function removeUntouched(opened) {
-  if (opened?.isNew && opened.isEditing && opened.item?.version === 1 && !documentDrafts.has(keyOf(opened)))
-    remove(pathOf(opened)).catch(() => {});
+// What is typed goes into the first field, and is no command.
+export async function startEditing(opened) {
+  opened.isEditing = true;
+  redraw();
+  await nextDraw();
+  /** @type {HTMLElement | null} */ (document.querySelector("form.sheet [name]"))?.focus();
 }
 
 export function editor(opened, fields) {
@@ -39,15 +40,11 @@ export function editor(opened, fields) {
   const key = keyOf(opened);
   const draft = documentDrafts.get(key);
 
-  const close = async () => {
+  const close = () => {
     documentDrafts.delete(key);
     opened.draftAt = null;
     opened.isEditing = false;
-    // A new document that was never saved is removed again.
-    if (opened.isNew && opened.item.version === 1) {
-      await remove(pathOf(opened)).catch(notifyError);
-      return goTo(link(["library", source]), { replace: true });
-    }
+    if (opened.isNew) return goTo(link(["library", source]), { replace: true });
     if (opened.isEditLinked) history.replaceState(history.state, "", linkToDocument(source, id));
     redraw();
   };
@@ -61,11 +58,13 @@ export function editor(opened, fields) {
     });
     try {
       const version = draft?.version ?? item.version;
-      opened.item = await put(pathOf(opened), { ...Object.fromEntries(values), version });
+      const changed = { ...Object.fromEntries(values), version };
+      opened.item = await (opened.isNew ? post(SOURCES[source].path, changed) : put(pathOf(opened), changed));
       opened.title = opened.item.title ?? opened.item.name;
-      opened.isNew = false;
-      close();
+      documentDrafts.delete(key);
       notify(t("Saved."));
+      if (opened.isNew) return goTo(linkToDocument(source, opened.item.id), { replace: true });
+      close();
     } catch (error) {
       const isConflict = error.status === 409;
       notifyError(
@@ -81,7 +80,7 @@ export function editor(opened, fields) {
     if (!isChanged(form)) return documentDrafts.delete(key);
     const values = Object.fromEntries(fields.map(([name]) => [name, form.elements[name].value]));
     const version = documentDrafts.get(key)?.version ?? item.version;
-    documentDrafts.set(key, { values, version, at: new Date().toISOString(), isNew: opened.isNew });
+    documentDrafts.set(key, { values, version, at: new Date().toISOString() });
   };
 
   const onKey = (event) => {

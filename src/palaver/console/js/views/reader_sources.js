@@ -108,6 +108,11 @@ async function openReplay(document, path, loc, linksOf) {
 }
 
 async function openItem(document) {
+  if (document.isNew) {
+    document.title = t(`New ${SOURCES[document.source].singular.toLowerCase()}`);
+    document.item = { id: "new" };
+    return;
+  }
   document.item = await get(`${SOURCES[document.source].path}/${encodeURIComponent(document.id)}`);
   document.title = document.item.title ?? document.item.name;
 }

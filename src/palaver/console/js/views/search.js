@@ -6,7 +6,7 @@ import { hasOperators, OPERATORS } from "../data/operators.js";
 import { cancelSearch, runSearch, search, usesQueryLanguage } from "../data/search.js";
 import { SOURCES } from "../data/sources.js";
 import { threads } from "../data/threads.js";
-import { link, parseRoute } from "../route.js";
+import { goBack, link, parseRoute } from "../route.js";
 import { openDialog } from "../ui/dialog.js";
 import { avatar, emptyState, errorState, icon, iconButton, loading } from "../ui/elements.js";
 import { formatNumber, plural, projectName, timeElement } from "../ui/format.js";
@@ -87,7 +87,7 @@ export const searchView = {
     else if (event.key === "Enter" && search.results[search.selected]) openSelectedResult();
     else if (event.key === "c") showEvidence(searched(parseRoute().query));
     else if (event.key === "b") savePresent(searched(parseRoute().query));
-    else if (event.key === "Escape") history.back();
+    else if (event.key === "Escape") goBack("#/threads");
     else return false;
     return true;
   },

@@ -5,7 +5,7 @@ import { post, remove, url, withQuery } from "../../data/api.js";
 import { can, me, myReactorId } from "../../data/session.js";
 import { addReaction, removeReaction } from "../../data/thread_messages.js";
 import { loadEmoji } from "../../ui/emoji.js";
-import { icon } from "../../ui/elements.js";
+import { icon, placeMenu } from "../../ui/elements.js";
 import { notifyError } from "../../ui/dialog.js";
 import { html, nothing, redraw, repeat, t } from "../../ui/templates.js";
 
@@ -67,8 +67,12 @@ export function reactionPicker(message) {
     else choose(event, label);
   };
   const showEmoji = (event) => {
-    const panel = event.target.closest("details").querySelector(".more-emoji");
-    loadEmoji().then(({ mountEmojiPanel }) => mountEmojiPanel(panel, (emoji) => choose({ target: panel }, emoji)));
+    const picker = event.target.closest("details");
+    const panel = picker.querySelector(".more-emoji");
+    loadEmoji().then(({ mountEmojiPanel }) => {
+      mountEmojiPanel(panel, (emoji) => choose({ target: panel }, emoji));
+      placeMenu(picker); // it has grown
+    });
   };
   return html`<details class="menu picker">
     <summary class="quiet" aria-label=${t("React")} title=${t("React")}>${icon("smile")}</summary>
