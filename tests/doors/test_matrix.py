@@ -231,7 +231,12 @@ def test_every_tool_is_named_and_described_so_that_all_clients_take_it(listed: l
         assert tool["description"]
         if tool["name"] in BUS:
             assert (tool["name"], tool["annotations"]["readOnlyHint"]) == (tool["name"], tool["name"] in READING)
-        is_text = tool["name"] in ("conversation_search", "catch_up", "why")  # they answer in text, and nothing else
+        is_text = tool["name"] in (
+            "conversation_search",
+            "catch_up",
+            "why",
+            "fix",
+        )  # they answer in text, and nothing else
         assert ("outputSchema" in tool) is not is_text
         for schema in (tool["inputSchema"],) if is_text else (tool["inputSchema"], tool["outputSchema"]):
             assert schema["type"] == "object"

@@ -14,11 +14,12 @@ import httpx
 import pytest
 from tests.conftest import ONE_ENGINE, Engine
 from tests.faults.press import IS_LONG
+from tests.fixes.sessions import ended_by
 from tests.helpers import Mcp, Server, Thread, start_server, word
 from tests.oauth.flow import Person, Program, bearer
 from tests.trust.people import Key
 from tests.trust.policy import OWNERSHIP, ROUTES, TOOLS
-from tests.trust.worlds import World, given, in_path
+from tests.trust.worlds import ERROR, World, given, in_path
 
 from palaver.model.admin.permissions import PERMISSIONS, RULES
 from palaver.operations import OPERATIONS
@@ -91,6 +92,18 @@ def _point(things: Things) -> str:
     return f"rotate {left}"
 
 
+def _fix(things: Things) -> str:
+    """What ended an error in a session of the owner's agent."""
+    messages, command = (
+        f"/api/v1/agents/{things['agent']}/sessions/{word('s')}/messages",
+        f"uv sync --extra {word('x')}",
+    )
+    for role, content in ended_by(command, ERROR):
+        things.post(messages, role=role, content=content)
+    known = things.owner.makes.get("/api/fixes").json()["fixes"]
+    return next((str(one["fix_id"]) for one in known if one["commands"] == [command]), "1-0")
+
+
 def _agent(things: Things) -> str:
     """The owner itself. For people an agent that they registered."""
     if things.owner.is_agent:
@@ -138,6 +151,7 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "session": _session,
     "session_id": _session,
     "point": _point,
+    "fix_id": _fix,
     "search_id": lambda things: str(things.post("/api/searches", name=word(), query=word())["id"]),
     "token_id": _token,
     "webhook_id": _webhook,

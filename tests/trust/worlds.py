@@ -11,6 +11,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
+from tests.fixes.sessions import ended_by
 from tests.helpers import Server, Thread, eventually, word
 from tests.oauth.flow import Person, Program, bearer
 from tests.trust.people import Key, make_workspace
@@ -57,6 +58,8 @@ def fill(world: World, key: Key) -> None:
     turns = f"/api/v1/agents/robo-{world.said}/sessions/s-{world.said}/messages"
     make(turns, {"role": "user", "content": f"turn {text}"})
     make(turns, {"role": "assistant", "content": f"TODO: rotate {world.said}"})
+    for role, content in ended_by(f"uv sync --extra x{world.said}", ERROR):
+        make(turns, {"role": role, "content": content})
     question = make("/api/questions", {"text": f"May I {text}?", "wait_s": 0})
     note = make("/api/notes", {"title": f"note {text}", "content": f"written {text}", "keywords": [text]})
     for _ in range(int(things.pop("numbers"))):
@@ -84,6 +87,7 @@ def fill(world: World, key: Key) -> None:
         "session": f"s-{world.said}",
         "session_id": f"s-{world.said}",
         "point": api.get("/api/open-points").json()["points"][0]["point"],
+        "fix_id": api.get("/api/fixes").json()["fixes"][0]["fix_id"],
         "question_id": question["question_id"],
         "note_id": note["id"],
         "media_id": str(media["id"]),
@@ -212,6 +216,9 @@ def set_up(server: Server) -> Scene:
 
 # What they ask for
 
+ERROR = "Error: no such thing in the index"
+"""In each world, an agent ended it."""
+
 CONSTANT: dict[str, Any] = {
     "role": "user",
     "reaction": "agree",
@@ -234,6 +241,7 @@ CONSTANT: dict[str, Any] = {
     "operator": "from",
     "path": "src/a.py",
     "line": "x = 1",
+    "error": ERROR,
 }
 NAMED = {"content", "answer", "title", "name", "topic", "thread_name", "summary", "display_name", "tool"}
 """Texts a caller gives: always their own, or the test itself would carry them over."""
@@ -242,6 +250,7 @@ REFERS = {
     "thread_id", "message_id", "agent_id", "agent", "template_id", "session", "session_id", "note_id", "media_id",
     "character_id", "prompt_id", "conversation_id", "token_id", "application_id", "uri", "reply_to_msg_id", "query", "id",
     "prompt_id_or_name", "for_agent", "search_id", "point", "question_id", "webhook_id",
+    "fix_id",
 }  # fmt: skip
 
 CREATES = {

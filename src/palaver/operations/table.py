@@ -18,6 +18,7 @@ from palaver.operations.bus import (
 )
 from palaver.operations.catchup import catch_up, handoff, hooks, open_points, permission_requests, wake
 from palaver.operations.edits import why
+from palaver.operations.fixes import fixes
 from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
@@ -99,6 +100,9 @@ OPERATIONS: tuple[Operation, ...] = (
     sessions.show_session,
     replay.list_session_steps,
     why.why,
+    fixes.find_fix,
+    fixes.list_fixes,
+    fixes.mark_fix_wrong,
     sessions.delete_session,
     sessions.export_session,
     conversations.search_archive,

@@ -28,6 +28,8 @@ PERMISSION = "Change its owner or mode (chmod u+rwX), or choose another folder w
 COMMANDS = {
     "search": "search:search",
     "why": "why:why",
+    "fix": "fix:fix",
+    "fixes": "fix:fixes",
     "events": "watch:events",
     "session append": "sessions:append",
     "conversation search": "sessions:search",

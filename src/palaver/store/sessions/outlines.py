@@ -104,10 +104,17 @@ def _stored(row: Row, **others: Any) -> StoredSession:
 
 def turns(read: Reader, document_id: int) -> list[OutlineTurn]:
     """The turns of a document in order."""
-    return [
-        from_row(OutlineTurn, row, id=row["native_id"], role=row["role"] or "", tool=_facts(row["data"]))
-        for row in read.all("outline_of_document", document_id=document_id)
-    ]
+    return list(map(_turn, read.all("outline_of_document", document_id=document_id)))
+
+
+def turns_between(read: Reader, document_id: int, first: int, last: int, head: int, tail: int) -> list[OutlineTurn]:
+    """The turns between two positions, each with this much of its beginning and of its end."""
+    about = {"document_id": document_id, "first": max(first, 1), "last": last, "head": head, "tail": tail}
+    return list(map(_turn, read.all("outline_between", between="\n", **about)))
+
+
+def _turn(row: Row) -> OutlineTurn:
+    return from_row(OutlineTurn, row, id=row["native_id"], role=row["role"] or "", tool=_facts(row["data"]))
 
 
 def _facts(data: Any) -> ToolFacts | None:

@@ -33,6 +33,12 @@ SELECT position, native_id, role, substr(text, 1, 300) AS start, length(text) AS
        data FROM passages
 WHERE document_id = :document_id AND position > 0 ORDER BY position;
 
+-- name: outline_between  the beginnings and ends of the passages between two positions of a document
+SELECT position, native_id, role, length(text) AS length, created_at AS ts, data,
+       CASE WHEN length(text) <= :head + :tail THEN text
+       ELSE substr(text, 1, :head) || :between || substr(text, length(text) - :tail + 1) END AS start
+FROM passages WHERE document_id = :document_id AND position >= :first AND position <= :last ORDER BY position;
+
 -- name: outline_signature  values that differ when a document has changed
 SELECT d.version, d.modified_at, count(p.id) AS turns, max(p.id) AS last_id, max(p.position) AS last_position
 FROM documents d LEFT JOIN passages p ON p.document_id = d.id AND p.position > 0

@@ -1,0 +1,1 @@
+"""What ended an error before: found in recorded sessions, told when the same error comes again."""
