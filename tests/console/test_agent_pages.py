@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
-from playwright.sync_api import ViewportSize, expect
-from tests.console.conftest import Opening, both_sizes, both_themes
-from tests.helpers import Thread, word
+from playwright.sync_api import Route, ViewportSize, expect
+from tests.console.conftest import WIDE, Opening, both_sizes, both_themes
+from tests.helpers import Thread, start_server, word
 
 
 def register(rest: httpx.Client, name: str) -> str:
@@ -61,6 +63,30 @@ def test_an_agent_is_renamed_and_its_old_link_still_opens(window: Opening, rest:
     expect(page.locator("h1")).to_have_text(new)
     expect(page.locator("header .name p")).to_have_text(f"@{new.lower().replace(' ', '-')}")
     assert rest.get(f"/api/agents/{slug}").json()["display_name"] == new
+
+
+def test_an_agent_of_long_ago_is_counted_named_and_shown_on_request(window: Opening, tmp_path: Path):
+    with start_server(tmp_path, PALAVER_AGENT_TTL="0.001") as server, server.client() as rest:
+        rook = rest.post("/api/agents/register", json={"display_name": "Rook", "slug": "rook"}).json()
+        thread = Thread(rest)
+        posted = {"content": "the quick fox", "author": rook["agent_id"], "reply_token": rook["token"]}
+        assert rest.post(f"{thread.path}/messages", json=posted).status_code == 201
+        rest.post("/api/agents/unregister", json={"agent_id": rook["agent_id"], "token": rook["token"]})
+        page = window("#/search?q=quick", at=server, viewport=WIDE)
+        expect(page.locator(".hit .meta")).to_contain_text("Rook")
+        expect(page.locator(".preview h2")).to_contain_text("Rook")
+
+        def long_ago(route: Route) -> None:
+            agents = [{**agent, "last_heartbeat": "2020-01-01T00:00:00Z"} for agent in route.fetch().json()]
+            route.fulfill(json=agents)
+
+        page.route("**/api/agents?*", long_ago)
+        page.evaluate("location.hash = '#/agents'")
+        expect(page.locator(".head p")).to_have_text("0 of 1 online")
+        page.get_by_role("button", name="Show all 1 agents").click()
+        expect(page.locator(".people .name")).to_have_text("Rook")
+        page.evaluate("location.hash = '#/overview'")
+        expect(page.locator(".tiles li", has_text="Agents")).to_contain_text("of 1 online")
 
 
 def test_an_unknown_agent_is_not_found(window: Opening):

@@ -62,3 +62,25 @@ def test_large_numbers_are_not_cut_in_the_chart(window: Opening, thread: Thread,
     assert chart
     assert text
     assert text["x"] >= chart["x"]
+
+
+def test_the_rest_of_a_very_long_message_is_shown_on_request(window: Opening, thread: Thread, rest: httpx.Client):
+    thread.post("word " * 60_000 + "the very end")
+    rest.put("/api/read-marks")
+    page = window(f"#/threads/{thread.id}")
+    page.get_by_role("button", name="Show all", exact=True).click()
+    page.get_by_role("button", name="Show the rest as plain text (100,012 characters)").click()
+    expect(page.locator(".prose .rest")).to_contain_text("the very end")
+
+
+def test_headings_of_a_note_follow_one_another(window: Opening, rest: httpx.Client):
+    text = "### Deep first\n\n# Then high\n\n#### And deep again\n\ntext"
+    id = rest.post("/api/notes", json={"title": "Heads", "content": text}).json()["id"]
+    page = window(f"#/open/notes/{id}")
+    expect(page.locator(".prose > :is(h2, h3, h4)")).to_have_text(["Deep first", "Then high", "And deep again"])
+    assert page.evaluate("[...document.querySelectorAll('.prose > *')].map((one) => one.tagName)") == [
+        "H2",
+        "H2",
+        "H3",
+        "P",
+    ]

@@ -24,6 +24,7 @@ USES = (
     rf"\b(?:iconButton|choice|loading|notify)\(\s*{TEXT}",
     rf"\bemptyState\(\s*[^,()]+,\s*{TEXT}",
     rf"\bemptyState\(\s*[^,()]+,\s*{TEXT},\s*{TEXT}",
+    rf"\bemptyView\(\s*{TEXT},[^,]+,\s*{TEXT},\s*{TEXT}",
     rf"\b(?:about|label|singular): {TEXT}",
 )
 """Where the code has a text that is translated: in calls of t, and of functions and tables that hand it to t."""

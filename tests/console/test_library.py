@@ -27,7 +27,7 @@ def test_a_note_is_written_read_changed_and_deleted(window: Opening, rest: httpx
     page.get_by_label("Keywords (comma-separated)").fill("one, two")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".head h1")).to_have_text(title)
-    expect(page.locator(".prose h3")).to_have_text("Head")
+    expect(page.locator(".prose h2")).to_have_text("Head")
     expect(page.locator(".tag")).to_have_text(["one", "two"])
     page.keyboard.press("e")
     page.get_by_label("Title", exact=True).fill(f"{title} again")

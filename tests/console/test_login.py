@@ -246,6 +246,16 @@ def test_a_reader_sees_questions_and_cannot_answer(window: Opening, closed: Clos
     expect(card.locator("button")).to_have_count(0)
 
 
+def test_without_the_permission_the_pages_of_admins_say_so(window: Opening, closed: Closed):
+    page = window("#/administration", at=closed.server)
+    log_in(page, closed.token("uma", scopes=["read"]))
+    for path in ("administration", "log"):
+        page.evaluate(f"location.hash = '#/{path}'")
+        expect(page.locator(".empty h2")).to_have_text("Admins only")
+        expect(page.get_by_text("Something went wrong")).to_have_count(0)
+        expect(page.get_by_role("button", name="New token")).to_have_count(0)
+
+
 def test_only_admins_see_the_audit_log(window: Opening, closed: Closed):
     thread = Thread(closed.boss)
     closed.boss.delete(thread.path)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 from playwright.sync_api import Page, ViewportSize, expect
-from tests.console.conftest import Opening, both_sizes, both_themes
+from tests.console.conftest import Opening, Slow, both_sizes, both_themes
 from tests.helpers import Thread, eventually, word
 
 
@@ -34,6 +34,8 @@ def test_the_strip_says_who_listens_who_is_active_and_who_fell_silent_and_a_clic
     strip = page.get_by_role("list", name="Agents in this thread")
     expect(strip.locator("button", has_text=kite.title())).to_have_attribute("data-state", "works")
     expect(strip.locator("button", has_text=kite.title())).to_contain_text("active just now")
+    expect(strip.locator("button", has_text=wren.title())).to_have_count(0)
+    strip.get_by_label("Show all 2 agents").click()
     expect(strip.locator("button", has_text=wren.title())).to_have_attribute("data-state", "silent")
     expect(strip.locator("button").first).to_contain_text(kite.title())
     page.get_by_label("Message", exact=True).fill("please look")
@@ -91,10 +93,48 @@ def test_an_agent_that_waits_in_the_thread_listens(window: Opening, thread: Thre
                 agent["waiting_in"] = thread.id
         route.fulfill(response=answer, json=body)  # type: ignore[attr-defined]
 
-    page.route("**/api/agents", waiting)
+    page.route("**/api/agents?*", waiting)
     page.goto(page.url.replace("healthz", f"#/threads/{thread.id}"))
     expect(page.locator(".strip button", has_text=slug.title())).to_have_attribute("data-state", "listens")
     expect(page.locator(".strip button", has_text=slug.title())).to_contain_text("listens")
+
+
+@both_sizes
+def test_the_strip_is_one_row_however_many_agents_a_thread_has(
+    window: Opening, thread: Thread, rest: httpx.Client, viewport: ViewportSize
+):
+    slugs = [word(f"crow{number}") for number in range(25)]
+    for slug in slugs:
+        rest.post("/api/agents/register", json={"display_name": slug.title(), "slug": slug})
+        thread.post("here", author=slug)
+    page = window(f"#/threads/{thread.id}", viewport=viewport)
+    strip = page.locator(".strip")
+    expect(strip.locator("button[data-state]")).to_have_count(4)
+    closed = strip.bounding_box()
+    assert closed
+    assert closed["height"] < 60
+    expect(strip.locator(".rest")).to_have_text("+21")
+    strip.get_by_label("Show all 25 agents").click()
+    expect(strip.locator("button[data-state]")).to_have_count(25)
+    strip.get_by_label("Show fewer").click()
+    expect(strip.locator("button[data-state]")).to_have_count(4)
+    assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+
+
+def test_a_mention_of_a_person_keeps_its_mark_when_the_page_is_loaded_again(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    name = word("Paula")
+    Thread(rest).post("hello", author=name)
+    thread.post(f"and you, @{name}?")
+    rest.put("/api/read-marks")
+    page = window("healthz")
+    late = Slow(page, "**/api/threads/glance?*")
+    page.goto(page.url.replace("healthz", f"#/threads/{thread.id}"))
+    expect(page.locator(".message")).to_have_count(1)
+    eventually(late.is_given)
+    late.arrives()
+    expect(page.locator(".message .mention")).to_have_text(f"@{name}")
 
 
 def test_a_thread_without_agents_has_no_strip(window: Opening, thread: Thread):

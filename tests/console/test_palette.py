@@ -57,6 +57,28 @@ def test_the_palette_goes_to_threads_agents_notes_prompts_projects_and_pages(
     expect(page).to_have_url(re.compile("#/search\\?q=nothing"))
 
 
+def test_what_can_be_done_is_found_by_other_words_and_comes_before_documents(
+    window: Opening, thread: Thread, rest: httpx.Client
+):
+    for text in ("dark", "german", "token", "export"):
+        rest.post("/api/notes", json={"title": f"{text} matter", "content": "x"})
+    page = window(f"#/threads/{thread.id}", color_scheme="light")
+    for text, found in (("export", "Export this thread"), ("dark", "Theme: dark"), ("token", "New token")):
+        ask(page, text)
+        expect(page.locator(".palette li").first).to_contain_text(found)
+        page.keyboard.press("Escape")
+    ask(page, "dark")
+    page.keyboard.press("Enter")
+    expect(page.locator("body")).to_have_attribute("data-theme", "dark")
+    ask(page, "token")
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog").get_by_label("Name")).to_be_focused()
+    page.keyboard.press("Escape")
+    ask(page, "german")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Verwaltung")).to_be_visible()
+
+
 def test_many_threads_do_not_hide_a_note_or_an_action(window: Opening, rest: httpx.Client):
     mark = word("sett")
     for number in range(15):

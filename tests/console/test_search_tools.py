@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import httpx
 import pytest
-from playwright.sync_api import ViewportSize, expect
+from playwright.sync_api import Request, Route, ViewportSize, expect
 from tests.console.conftest import PHONE, WIDE, Opening, both_sizes, both_themes
 from tests.helpers import Thread, eventually, word
 from tests.library_items import SOURCES, Library
@@ -97,6 +98,67 @@ def test_a_typed_operator_counts_when_it_is_finished(window: Opening, thread: Th
     expect(page.locator(".hit")).to_have_count(1)
     page.locator("#search").fill(f"{unique} after:whenever ")
     expect(page.locator(".hint")).to_contain_text("is not a date. Use after:2026-05-01")
+
+
+def test_a_date_that_is_still_being_typed_is_not_scolded(window: Opening, thread: Thread):
+    mark = word("fox")
+    thread.post(f"the quick {mark}", author="Ann")
+    page = window("#/search")
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        if "/knowledge/search" in request.url:
+            asked.append(request.post_data or "")
+
+    page.on("request", note)
+    page.clock.install()
+    page.locator("#search").focus()
+    for letter in "before:2031-1":
+        page.keyboard.type(letter)
+        page.clock.run_for(500)
+    page.keyboard.type("1 ")
+    page.keyboard.type(mark)
+    page.clock.run_for(500)
+    expect(page.locator(".hit")).to_have_count(1)
+    halves = [json.loads(body)["query"] for body in asked]
+    assert not [query for query in halves if re.search(r"before:(\d{1,3}|2031-\d?)$", query)]
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_the_error_of_a_query_goes_with_that_query(window: Opening, thread: Thread):
+    page = window("#/search?q=before:nonsense fox")
+    expect(page.get_by_role("alert")).to_contain_text("is not a date")
+    held: list[Route] = []
+    page.route("**/api/knowledge/search", lambda route: held.append(route))
+    with page.expect_request("**/api/knowledge/search"):
+        page.locator("#search").fill("fox")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    for route in held:
+        route.continue_()
+
+
+def test_a_name_offers_what_that_person_wrote(window: Opening, thread: Thread):
+    name, mark = word("Paula"), word("fox")
+    thread.post(f"the quick {mark}", author=name)
+    thread.post(f"the slow {mark}", author="Ben")
+    page = window("#/search")
+    page.locator("#search").focus()
+    page.keyboard.type(name[:-2])
+    offered = page.get_by_role("option", name=f"from:{name}")
+    expect(offered).to_contain_text("person")
+    page.keyboard.press("Tab")
+    expect(page.locator("#search")).to_have_value(f"from:{name} ")
+    page.keyboard.type(mark)
+    expect(page.locator(".hit .snippet")).to_have_text(f"the quick {mark}")
+
+
+def test_the_title_is_not_repeated_in_the_snippet(window: Opening, rest: httpx.Client):
+    mark = word("fox")
+    thread = Thread(rest, f"about the {mark}")
+    thread.post("the first message")
+    page = window(f"#/search?q={mark}")
+    expect(page.locator(".hit b").first).to_have_text(f"about the {mark}")
+    expect(page.locator(".hit .snippet").first).to_have_text("the first message")
 
 
 def test_operators_alone_list_the_newest(window: Opening, thread: Thread):

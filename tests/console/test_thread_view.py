@@ -231,7 +231,7 @@ def test_agents_that_load_while_typing_are_suggested(window: Opening, thread: Th
     slug = word("rook")
     rest.post("/api/agents/register", json={"display_name": slug.upper(), "slug": slug})
     page = window("healthz")
-    answer = Slow(page, "**/api/agents")
+    answer = Slow(page, "**/api/agents?*")
     page.goto(page.url.replace("healthz", f"#/threads/{thread.id}"))
     eventually(answer.is_given)
     page.get_by_label("Message", exact=True).fill(f"please, @{slug[:8]}")
@@ -283,15 +283,25 @@ def test_threads_can_be_opened_renamed_pinned_and_archived(window: Opening, rest
 
 def test_closed_threads_are_not_listed_as_open(window: Opening, thread: Thread, rest: httpx.Client):
     rest.put("/api/read-marks")
-    closed = Thread(rest)
+    closed, done = Thread(rest), Thread(rest)
     rest.post(f"{closed.path}/close")
+    rest.put(done.path, json={"status": "done"})
     page = window("#/threads")
     expect(page.locator(f"[data-thread='{thread.id}']")).to_be_visible()
+    expect(page.locator(f"[data-thread='{done.id}']")).to_have_count(0)
     expect(page.locator(f"[data-thread='{closed.id}']")).to_have_count(0)
     page.get_by_role("button", name="All", exact=True).click()
     expect(page.locator(f"[data-thread='{closed.id}'] .status")).to_have_text("closed")
     page.get_by_role("button", name="Open", exact=True).click()
     expect(page.locator(f"[data-thread='{closed.id}']")).to_have_count(0)
+
+
+def test_a_phone_shows_a_long_topic(window: Opening, rest: httpx.Client):
+    thread = Thread(rest, "Retries of the exporter at night")
+    page = window(f"#/threads/{thread.id}", viewport={"width": 390, "height": 844})
+    head = page.get_by_role("heading", name=thread.topic)
+    expect(head).to_be_visible()
+    assert head.evaluate("one => one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight + 1")
 
 
 def test_the_list_is_filtered_by_topic_and_name(window: Opening, thread: Thread):

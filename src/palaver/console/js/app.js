@@ -10,7 +10,7 @@ import { can, loadSession, me, pageSession, setName, setSession } from "./data/s
 import { settings } from "./data/settings.js";
 import { theme } from "./data/storage.js";
 import { loadThreads, refreshMarks, unreadThreadCount } from "./data/threads.js";
-import { goToNextUnread, PAGES, paletteActions, showShortcuts, switchTheme } from "./commands.js";
+import { goToNextUnread, PAGES, paletteActions, showShortcuts, switchTheme, THEME_ICONS } from "./commands.js";
 import { goTo, parseRoute } from "./route.js";
 import { dialogTemplate, isDialogOpen, noticesTemplate, notifyError, promptDialog } from "./ui/dialog.js";
 import { avatar, emptyState, errorState, icon, iconButton, loading } from "./ui/elements.js";
@@ -33,14 +33,28 @@ import { focusSearchBar, searchBar, searchInThread } from "./views/search_bar.js
 import { threadsView } from "./views/thread/thread.js";
 import { newThread } from "./views/thread/thread_dialogs.js";
 
-const notFoundView = {
-  title: () => t("Page not found"),
+// A page that only says why there is nothing.
+const emptyView = (title, iconName, heading, text) => ({
+  title: () => t(title),
   isInner: () => true,
   enter: () => {},
-  template:
-    () => html`<main class="pane"><header class="head"><div class="name"><h1>${t("Page not found")}</h1></div></header>
-    ${emptyState("help", "Not found", "This link does not lead to a page. It may be old or incomplete.", html`<a class="button" href="#/threads">${t("Go to threads")}</a>`)}</main>`,
-};
+  template: () => html`<main class="pane"><header class="head"><div class="name"><h1>${t(title)}</h1></div></header>
+    ${emptyState(iconName, heading, text, html`<a class="button" href="#/threads">${t("Go to threads")}</a>`)}</main>`,
+});
+
+const notFoundView = emptyView(
+  "Page not found",
+  "help",
+  "Not found",
+  "This link does not lead to a page. It may be old or incomplete.",
+);
+const adminsOnlyView = emptyView(
+  "Administration",
+  "lock",
+  "Admins only",
+  "Your token has no permission for this page. An admin can give you one that has it.",
+);
+const ADMIN_VIEWS = ["administration", "log"];
 
 /**
  * @typedef {object} View
@@ -90,6 +104,7 @@ const RARE_VIEWS = [
 
 async function loadView(name) {
   if (!Object.hasOwn(LAZY_VIEWS, name)) return notFoundView;
+  if (ADMIN_VIEWS.includes(name) && !can("admin")) return adminsOnlyView;
   return (views[name] ??= await LAZY_VIEWS[name]());
 }
 
@@ -287,7 +302,6 @@ const PARENT_VIEWS = {
   applications: "agents",
   administration: "agents",
 };
-const THEME_ICONS = { system: "system", light: "sun", dark: "moon" };
 
 function frame() {
   if (startError) return html`<div class="alone">${errorState(startError, startSession)}</div>`;

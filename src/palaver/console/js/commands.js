@@ -2,7 +2,9 @@
 // Actions that can be run from anywhere: by a key, or from the command palette.
 
 import { can, me } from "./data/session.js";
+import { url } from "./data/api.js";
 import { sourceNames, SOURCES } from "./data/sources.js";
+import { settings } from "./data/settings.js";
 import { theme } from "./data/storage.js";
 import { filteredThreads, markAllRead, unreadCount } from "./data/threads.js";
 import { goTo, link, linkToThread } from "./route.js";
@@ -100,15 +102,34 @@ export function goToNextUnread(openId) {
   else notify(t("There are no other unread threads."));
 }
 
+export const THEME_ICONS = { system: "system", light: "sun", dark: "moon" };
+const LANGUAGES = [
+  ["en", "English", "englisch"],
+  ["de", "Deutsch", "german"],
+];
 const NEXT_THEME = { system: "light", light: "dark", dark: "system" };
-export const switchTheme = () => {
-  theme.choice = NEXT_THEME[theme.choice];
+const setTheme = (name) => {
+  theme.choice = name;
   redraw();
 };
+export const switchTheme = () => setTheme(NEXT_THEME[theme.choice]);
+
+async function newToken() {
+  goTo("#/administration");
+  const { showNewToken } = await import("./views/admin/tokens.js");
+  showNewToken();
+}
+
+function exportThread(id) {
+  const anchor = document.createElement("a");
+  anchor.href = url`/api/threads/${id}/export`;
+  anchor.download = "";
+  anchor.click();
+}
 
 // The actions of the palette. `openId` is the open thread.
 export function paletteActions(openId) {
-  const action = (title, icon, run, keys = "") => ({ title, icon, run, keys, kind: t("Action") });
+  const action = (title, icon, run, keys = "", words = "") => ({ title, icon, run, keys, words, kind: t("Action") });
   const page = (title, icon, path, keys = "") => ({ title, icon, run: () => goTo(path), keys, kind: t("Page") });
   const libraryPages = sourceNames
     .filter((name) => SOURCES[name].library)
@@ -126,10 +147,21 @@ export function paletteActions(openId) {
     ...PAGES.map(([name, label, key]) => page(t(label), name === "mentions" ? "at" : name, `#/${name}`, `g ${key}`)),
     ...libraryPages,
     page(t("Templates"), "template", "#/library/templates"),
+    ...(openId ? [action(t("Export this thread as Markdown"), "download", () => exportThread(openId))] : []),
     ...(can("admin")
-      ? [page(t("Administration"), "key", "#/administration"), page(t("Audit log"), "clock", "#/log")]
+      ? [
+          action(t("New token"), "key", () => newToken().catch(notifyError)),
+          page(t("Administration"), "key", "#/administration"),
+          page(t("Audit log"), "clock", "#/log"),
+        ]
       : []),
     action(t("Switch theme"), "moon", switchTheme),
+    ...["light", "dark", "system"].map((name) =>
+      action(t("Theme: {name}", { name: t(name) }), THEME_ICONS[name], () => setTheme(name), "", name),
+    ),
+    ...LANGUAGES.map(([code, name, words]) =>
+      action(t("Language: {name}", { name }), "settings", () => settings.set("language", code), "", words),
+    ),
     action(t("Keyboard shortcuts"), "help", showShortcuts, "?"),
     ...(me.needsLogin ? [action(t("Log out"), "leave", () => logOut())] : []),
   ];

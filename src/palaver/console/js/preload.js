@@ -41,5 +41,5 @@
   );
   request(`/api/threads/${id}`);
   if (!message) request(`/api/threads/${id}/read-mark`);
-  request("/api/agents");
+  request("/api/agents?include_inactive=true");
 })();

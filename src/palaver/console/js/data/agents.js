@@ -1,5 +1,6 @@
 // @ts-check
-// The agents of this workspace. They are loaded once, and again when one connects or disconnects.
+// The agents of this workspace, those of long ago too: they wrote messages. They are loaded once, and again when one
+// connects or disconnects.
 
 import { redraw } from "../ui/templates.js";
 import { get } from "./api.js";
@@ -14,7 +15,7 @@ export const agents = { list: [], isLoaded: false };
 export const agentsByName = new Map();
 
 export async function loadAgents() {
-  const answer = await get("/api/agents");
+  const answer = await get("/api/agents?include_inactive=true");
   agents.list = answer.agents ?? answer;
   agents.isLoaded = true;
   agentsByName.clear();

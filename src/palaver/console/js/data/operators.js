@@ -35,8 +35,16 @@ export const withoutOperators = (query) => query.replace(OPERATOR, "$1").replace
 export function unfinishedOperator(text) {
   const found = UNFINISHED.exec(text);
   if (!found || (!found[3] && /\s/.test(found[4]))) return null;
-  return { start: text.length - found[1].length, name: found[2].toLowerCase(), value: found[4] };
+  const operator = { name: found[2].toLowerCase(), value: found[4] };
+  return { ...operator, start: text.length - found[1].length, isHalfDate: isHalfDate(operator) };
 }
+
+// A date that is still being typed: before:2026-1 is one digit short.
+const isHalfDate = ({ name, value }) =>
+  /^(before|after)$/.test(name) && /^\d/.test(value) && !/^\d{4}(-\d{2}){0,2}$/.test(value);
+
+// A word at the end of a text that may be the beginning of a name, if the text has no operator at its end.
+export const begunName = (text) => /(?:^|\s)(\p{L}[\p{L}\p{M}\p{N}'_-]+)$/u.exec(text)?.[1];
 
 // The name of an operator that a text may end with: three letters of it.
 export function begunOperators(text) {

@@ -57,6 +57,7 @@ export async function runSearch(wanted, offset = 0) {
   }
   abort = new AbortController();
   search.isRunning = true;
+  search.error = null; // it was about the query before
   redraw();
   const start = performance.now();
   try {
@@ -159,7 +160,7 @@ async function searchSources(wanted, offset, signal) {
     matched: answer.matched,
     readAs: answer.read_as,
     capped: answer.capped,
-    results: answer.results.map((item) => ({
+    results: answer.results.map(withoutTitle).map((item) => ({
       source: item.source,
       id: item.id,
       loc: item.loc,
@@ -174,6 +175,19 @@ async function searchSources(wanted, offset, signal) {
       answer: item.answer && relatedMessage(item, item.answer, q),
       correction: item.later && relatedMessage(item, item.later, q),
     })),
+  };
+}
+
+// The snippet of a match in a title begins with that title, which is shown above it.
+function withoutTitle(item) {
+  const title = `${item.title}: `;
+  if (!item.snippet?.startsWith(title)) return item;
+  const cut = [...title].length;
+  const highlights = (item.highlights ?? []).filter(([start]) => start >= cut);
+  return {
+    ...item,
+    snippet: item.snippet.slice(title.length),
+    highlights: highlights.map(([start, end]) => [start - cut, end - cut]),
   };
 }
 

@@ -90,7 +90,7 @@ export function filteredThreads(openId) {
   return [...threads.byId.values()]
     .filter((thread) => {
       if (threads.show !== "all" && thread.status === "archived") return false;
-      if (threads.show === "open" && thread.status === "closed" && thread.id !== openId) return false;
+      if (threads.show === "open" && ["done", "closed"].includes(thread.status) && thread.id !== openId) return false;
       if (threads.show === "unread" && !unreadCount(thread) && thread.id !== openId) return false;
       const names = [thread.topic, ...thread.participants];
       return !text || thread.status === text || names.some((name) => name.toLowerCase().includes(text));

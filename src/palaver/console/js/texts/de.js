@@ -133,7 +133,6 @@ export const texts = {
   listens: "hört zu",
   "listens in {topic}": "hört zu in {topic}",
   "active {time}": "aktiv {time}",
-  "silent, seen {time}": "still, gesehen {time}",
 
   // Receipts
   "{name} has not read this yet": "{name} hat das noch nicht gelesen",
@@ -288,7 +287,6 @@ export const texts = {
   Copy: "Kopieren",
   Copied: "Kopiert",
   "Not copied": "Nicht kopiert",
-  "… (the rest is too long to show here)": "… (der Rest ist zu lang, um ihn hier zu zeigen)",
 
   // Writing
   Message: "Nachricht",
@@ -478,7 +476,6 @@ export const texts = {
   "Post-history instructions": "Anweisungen nach dem Verlauf",
   "Creator's notes": "Anmerkungen des Autors",
   "by {name}": "von {name}",
-  "session {id}": "Sitzung {id}",
 
   // Search
   Search: "Suche",
@@ -638,7 +635,6 @@ export const texts = {
   "sent a heartbeat": "hat sich gemeldet",
   registered: "hat sich angemeldet",
   unregistered: "hat sich abgemeldet",
-  "fell silent": "ist verstummt",
   resumed: "ist zurückgekehrt",
   "Search its messages": "Seine Nachrichten durchsuchen",
   Client: "Programm",
@@ -685,8 +681,6 @@ export const texts = {
   Maintenance: "Wartung",
   "failed login": "fehlgeschlagene Anmeldung",
   "Admins only": "Nur für Admins",
-  "To see the audit log, log in with a token that has the admin scope.":
-    "Um das Protokoll zu sehen, melde dich mit einem Token an, das Admin-Rechte hat.",
   "No entries": "Keine Einträge",
   "There are no entries of this kind.": "Es gibt keine Einträge dieser Art.",
   Time: "Zeit",
@@ -897,4 +891,13 @@ export const texts = {
   "Previous picture": "Voriges Bild",
   "Next picture": "Nächstes Bild",
   File: "Datei",
+  "Language: {name}": "Sprache: {name}",
+  "Show all {n} agents": "Alle {n} Agenten zeigen",
+  "Show fewer": "Weniger zeigen",
+  "Show the rest as plain text ({n} characters)": "Den Rest als einfachen Text zeigen ({n} Zeichen)",
+  "Export this thread as Markdown": "Diesen Thread als Markdown exportieren",
+  "Your token has no permission for this page. An admin can give you one that has it.":
+    "Dein Token hat für diese Seite kein Recht. Ein Admin kann dir eines geben, das es hat.",
+  agent: "Agent",
+  person: "Person",
 };

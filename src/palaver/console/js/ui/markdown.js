@@ -4,6 +4,7 @@
 
 import { Lexer } from "../../vendor/marked/marked.js";
 import { codeFigure } from "./code.js";
+import { formatNumber } from "./format.js";
 import { PICTURE } from "./pictures.js";
 import { t } from "./templates.js";
 
@@ -12,8 +13,8 @@ const MAX_LENGTH = 200_000; // characters
 /** @type {{size: number, has: (name: string) => boolean}} */
 const NO_NAMES = new Map();
 
-// `mentions` has the lower-case names that are highlighted after an @.
-export function renderMarkdown(text, { mentions = NO_NAMES } = {}) {
+// `mentions` has the lower-case names that are highlighted after an @. `level` is that of the first headings.
+export function renderMarkdown(text, { mentions = NO_NAMES, level = 3 } = {}) {
   const prose = element("div", { class: "prose" });
   let tokens;
   try {
@@ -21,9 +22,29 @@ export function renderMarkdown(text, { mentions = NO_NAMES } = {}) {
   } catch {
     tokens = [{ type: "text", text: text.slice(0, MAX_LENGTH) }];
   }
+  setLevels(tokens, level);
   prose.append(...renderBlocks(tokens, mentions));
-  if (text.length > MAX_LENGTH) prose.append(element("p", {}, [t("… (the rest is too long to show here)")]));
+  if (text.length > MAX_LENGTH) prose.append(restButton(text.slice(MAX_LENGTH)));
   return prose;
+}
+
+// Headings go down by one level at a time, whatever was written.
+function setLevels(tokens, level) {
+  let last = level - 1;
+  const walk = (token) => {
+    if (token.type === "heading") last = token.level = Math.min(token.depth - 1 + level, last + 1, 6);
+    for (const child of token.items ?? token.tokens ?? []) walk(child);
+  };
+  for (const token of tokens) walk(token);
+}
+
+// The rest of a very long text is shown as it was written: as Markdown it would keep the browser busy for seconds.
+function restButton(rest) {
+  const button = element("button", { type: "button", class: "unfold" }, [
+    t("Show the rest as plain text ({n} characters)", { n: formatNumber(rest.length) }),
+  ]);
+  button.addEventListener("click", () => button.replaceWith(element("pre", { class: "rest", tabindex: "0" }, [rest])));
+  return button;
 }
 
 // A checked link: null if it must not be a link, otherwise its address and whether it leaves this server. The resolved
@@ -50,7 +71,7 @@ function renderBlock(token, mentions) {
     case "def":
       return [];
     case "heading":
-      return [element(`h${Math.min(token.depth + 2, 6)}`, {}, renderInline(token.tokens, mentions))];
+      return [element(`h${token.level}`, {}, renderInline(token.tokens, mentions))];
     case "paragraph":
       return [element("p", {}, renderInline(token.tokens, mentions))];
     case "text":

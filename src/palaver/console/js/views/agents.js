@@ -8,15 +8,18 @@ import { link, parseRoute } from "../route.js";
 import { copyAndNotify } from "../ui/clipboard.js";
 import { avatar, choice, emptyState, icon, iconButton, loading, tagList } from "../ui/elements.js";
 import { notifyError } from "../ui/dialog.js";
+import { formatNumber } from "../ui/format.js";
 import { html, nothing, redraw, repeat, t } from "../ui/templates.js";
 import { focusSearchBar } from "./search_bar.js";
 import { activityOf } from "./agents/activity.js";
 
 const REFRESH_INTERVAL = 5000; // milliseconds; an agent's activity changes without an event
+const SHOWN_FOR = 7 * 864e5; // milliseconds without activity, after which an agent is behind "Show all"
 
 /** @type {number | undefined} */
 let refreshing;
 let client = "Claude Code";
+let isAllShown = false;
 
 /** @type {typeof import("./agents/agent_page.js") | null} */
 let agentModule = null; // the code of the page of one agent, while one is open
@@ -59,7 +62,11 @@ function agentList() {
   const sorted = [...agents.list].sort(
     (a, b) => Number(b.is_online) - Number(a.is_online) || (a.last_heartbeat < b.last_heartbeat ? 1 : -1),
   );
-  return html`<ul class="people">${repeat(sorted, (agent) => agent.id, agentCard)}</ul>`;
+  const isCurrent = (agent) => agent.is_online || Date.now() - new Date(agent.last_heartbeat).getTime() < SHOWN_FOR;
+  const shown = isAllShown ? sorted : sorted.filter(isCurrent);
+  const showAll = () => ((isAllShown = true), redraw());
+  return html`<ul class="people">${repeat(shown, (agent) => agent.id, agentCard)}</ul>
+    ${shown.length < sorted.length ? html`<p class="more"><button type="button" @click=${showAll}>${t("Show all {n} agents", { n: formatNumber(sorted.length) })}</button></p>` : nothing}`;
 }
 
 function agentCard(agent) {

@@ -24,6 +24,7 @@ const NOTHING = { documents: [], total: 0 };
  * @property {string} kind What it is, shown at the right.
  * @property {string} icon
  * @property {string} [keys] The shortcut that does the same.
+ * @property {string} [words] Other words that find it.
  * @property {() => unknown} run
  */
 
@@ -119,18 +120,21 @@ const agentEntries = () =>
     run: () => goTo(link(["agents", agent.slug])),
   }));
 
-// Entries that contain all words of the query. Those that begin with it come first, then those with a word that does.
+// Entries that contain all words of the query. Those that begin with it come first, then those with a word that does; what
+// can be done comes before what can be read.
 /** @returns {Entry[]} */
 function foundEntries() {
   const text = query.trim().toLowerCase();
   const words = text.split(/\s+/);
-  const rank = (title) => (title.startsWith(text) ? 2 : title.includes(` ${words[0]}`) ? 1 : 0);
+  const isAction = new Set(actions);
+  const rank = ({ entry, title }) =>
+    (title.startsWith(text) ? 4 : title.includes(` ${words[0]}`) ? 2 : 0) + (isAction.has(entry) ? 3 : 0);
   const all = [...threadEntries().slice(0, text ? undefined : 8), ...actions, ...agentEntries(), ...documents];
   if (!text) return all.slice(0, MAX_SHOWN);
   const found = all
-    .map((entry) => ({ entry, title: entry.title.toLowerCase() }))
+    .map((entry) => ({ entry, title: `${entry.title} ${entry.words ?? ""}`.toLowerCase() }))
     .filter(({ title }) => words.every((word) => title.includes(word)))
-    .sort((a, b) => rank(b.title) - rank(a.title))
+    .sort((a, b) => rank(b) - rank(a))
     .map(({ entry }) => entry);
   const search = {
     title: t("Search everything for “{text}”", { text: query.trim() }),

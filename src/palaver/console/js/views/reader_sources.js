@@ -98,13 +98,14 @@ async function locate({ loc, source, id }) {
 
 // Open a session or a conversation as a timeline, at the turn that the link names. Its code is loaded here: not everybody
 // reads sessions.
-async function openReplay(document, path, loc, linksOf) {
+async function openReplay(document, path, loc, linksOf, answeredBy) {
   const { Replay, Steps, LINKS } = await import("./replay/replay.js");
   const steps = new Steps(path);
   const found = await steps.open(loc.message_id);
   document.foundId = found ? loc.message_id : undefined;
   document.title = plainText(steps.title);
-  document.replay = new Replay(steps, { found, foundId: loc.message_id, linkTo: linksOf(LINKS) });
+  const names = { question: t("Person"), answer: answeredBy };
+  document.replay = new Replay(steps, { found, foundId: loc.message_id, linkTo: linksOf(LINKS), names });
 }
 
 async function openItem(document) {
@@ -133,7 +134,7 @@ export const READER_SOURCES = {
   notes: {
     open: openItem,
     body: ({ item }) =>
-      html`${tagList(item.keywords, tagLink("notes"))}${item.content.trim() ? prose(item, item.content) : html`<p class="beginning">${t("This note is empty.")}</p>`}`,
+      html`${tagList(item.keywords, tagLink("notes"))}${item.content.trim() ? prose(item, item.content, 2) : html`<p class="beginning">${t("This note is empty.")}</p>`}`,
     fields: [
       ["title", "Title"],
       ["content", "Text (Markdown)", "long"],
@@ -223,23 +224,23 @@ export const READER_SOURCES = {
     async open(document) {
       const loc = await locate(document);
       const { agent_id: agent, session_id: session } = loc;
-      await openReplay(document, url`/api/v1/agents/${agent}/sessions/${session}/steps`, loc, (links) =>
-        links.session(agent, session),
-      );
+      const path = url`/api/v1/agents/${agent}/sessions/${session}/steps`;
+      await openReplay(document, path, loc, (links) => links.session(agent, session), displayNameOf(agent));
       document.item = { session, agent };
-      document.title = document.title || t("session {id}", { id: session });
+      document.title = document.title || t("Untitled");
     },
     body: ({ replay }) => replay?.template(),
     subtitle: ({ item, replay }) =>
-      html`${displayNameOf(item.agent)} · ${startTime(replay)}${t("session {id}", { id: item.session })}`,
+      html`${displayNameOf(item.agent)} · ${startTime(replay)}${plural(replay?.steps.total ?? 0, "step")}`,
   },
 
   archive: {
     async open(document) {
       const loc = await locate(document);
       const id = loc.conversation_id;
-      await openReplay(document, url`/api/archive/${id}/steps`, loc, (links) => links.conversation(id));
-      document.item = { id, origin: id.split(":", 1)[0] };
+      const [origin] = id.split(":", 1);
+      await openReplay(document, url`/api/archive/${id}/steps`, loc, (links) => links.conversation(id), origin);
+      document.item = { id, origin };
     },
     body: ({ replay }) => replay?.template(),
     subtitle: ({ item, replay }) =>
@@ -257,8 +258,8 @@ const fieldList = (fields) =>
 
 // Markdown is rendered once for each item, and again when its text changes.
 const rendered = new WeakMap();
-function prose(item, text) {
-  if (rendered.get(item)?.text !== text) rendered.set(item, { text, element: renderMarkdown(text) });
+function prose(item, text, level = 3) {
+  if (rendered.get(item)?.text !== text) rendered.set(item, { text, element: renderMarkdown(text, { level }) });
   return rendered.get(item).element;
 }
 

@@ -2,7 +2,7 @@
 // The search bar at the top of every view. The search is part of the address, so the back button returns to it.
 
 import { get, withQuery } from "../data/api.js";
-import { begunOperators, unfinishedOperator, writeOperator } from "../data/operators.js";
+import { begunName, begunOperators, unfinishedOperator, writeOperator } from "../data/operators.js";
 import { search } from "../data/search.js";
 import { threads } from "../data/threads.js";
 import { goBack, goTo, link, parseRoute } from "../route.js";
@@ -32,15 +32,16 @@ export function focusSearchBar() {
 const CLOSED = { items: [], selected: -1, start: 0 };
 /** @type {{items: {text: string, label: string, insert: string}[], selected: number, start: number}} */
 let completion = CLOSED;
+const MOST_NAMES = 3; // people that are offered for a word
 let isUnfinished = false; // the operator at the end of the query is still being typed
-let completed = 0; // the number of the last request
+let completing = new AbortController(); // ends the last request
 
 // The query without an operator that is still being typed: its value is not what is meant yet.
 export const withoutUnfinished = (q) =>
   isUnfinished ? q.slice(0, unfinishedOperator(q)?.start ?? q.length).trimEnd() : q;
 
 function closeCompletion() {
-  completed += 1;
+  completing.abort();
   completion = CLOSED;
   redraw();
 }
@@ -53,25 +54,45 @@ function finishOperator() {
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
+// The values of an operator that begin with a text; null if something else was typed meanwhile.
+async function valuesOf(operator, text, limit) {
+  completing = new AbortController();
+  const { signal } = completing;
+  const values = await get(withQuery("/api/knowledge/complete", { operator, text, limit }), { signal }).catch(() => []);
+  return signal.aborted ? null : values;
+}
+
+// Operators whose name begins like this, and people: somebody who types a name may look for what that person wrote.
+async function completeWord(text) {
+  const begun = begunOperators(text);
+  const operators = (begun?.names ?? []).map(([name, label]) => ({
+    text: `${name}:`,
+    label: t(label),
+    insert: `${name}:`,
+  }));
+  completion = { items: operators, selected: -1, start: begun?.start ?? 0 };
+  redraw();
+  const word = begunName(text);
+  const names = word && !operators.length && (await valuesOf("from", word, MOST_NAMES));
+  if (!word || !names?.length) return;
+  const items = names.map(({ value, label }) => ({
+    text: writeOperator("from", value),
+    label: t(label),
+    insert: `${writeOperator("from", value)} `,
+  }));
+  completion = { items, selected: -1, start: text.length - word.length };
+  redraw();
+}
+
 async function updateCompletion(text) {
+  completing.abort();
   const operator = unfinishedOperator(text);
-  const number = ++completed;
   isUnfinished = Boolean(operator);
-  if (!operator) {
-    const begun = begunOperators(text);
-    const items = (begun?.names ?? []).map(([name, label]) => ({
-      text: `${name}:`,
-      label: t(label),
-      insert: `${name}:`,
-    }));
-    completion = { items, selected: -1, start: begun?.start ?? 0 };
-    return redraw();
-  }
-  const { name, value, start } = operator;
-  const values = await get(
-    withQuery("/api/knowledge/complete", { operator: name.replace("-", ""), text: value, limit: 8 }),
-  ).catch(() => []);
-  if (number !== completed) return;
+  if (!operator) return completeWord(text);
+  const { name, value, start, isHalfDate } = operator;
+  if (isHalfDate) return closeCompletion();
+  const values = await valuesOf(name.replace("-", ""), value, 8);
+  if (!values) return;
   const isWhole = values.length === 1 && values[0].value.toLowerCase() === value.toLowerCase();
   if (!values.length || isWhole) return finishOperator();
   const items = values.map((one) => ({

@@ -43,7 +43,7 @@ function tokenTable(all) {
   );
 }
 
-function showNewToken() {
+export function showNewToken() {
   let secret = null;
   const create = async (event) => {
     event.preventDefault();

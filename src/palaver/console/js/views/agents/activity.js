@@ -15,7 +15,6 @@ const ACTIVITIES = {
   heartbeat: "sent a heartbeat",
   register: "registered",
   unregistered: "unregistered",
-  "timed out": "fell silent",
   resume: "resumed",
 };
 
@@ -30,7 +29,8 @@ export function activityOf(agent) {
     return rich("waiting in {thread}", {
       thread: html`<a href=${linkToThread(agent.waiting_in)}>${threads.byId.get(agent.waiting_in)?.topic ?? t("a thread")}</a>`,
     });
-  if (!agent.last_activity) return t("seen {time}", { time: timeAgo(agent.last_heartbeat) });
+  if (!agent.last_activity || agent.last_activity === "timed out")
+    return t("seen {time}", { time: timeAgo(agent.last_heartbeat) });
   const time = timeAgo(agent.last_activity_time ?? agent.last_heartbeat);
   return html`${t(ACTIVITIES[agent.last_activity] ?? agent.last_activity)}, ${time}`;
 }

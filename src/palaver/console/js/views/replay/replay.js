@@ -24,6 +24,8 @@ export class Replay {
   /** @type {number | null} */
   found; // the step that the link names
   foundId;
+  /** @type {{question: string, answer: string}} */
+  names;
   /** @type {Map<string, boolean>} */
   #folds = new Map(); // by branch and number, where it differs from the default
   #isAllFolded = false;
@@ -38,8 +40,9 @@ export class Replay {
   #version = 0;
   #kept = 0; // the step that is kept in view after a jump
 
-  // `linkTo` gives the address of another session or of a turn of this one.
-  constructor(steps, { found, foundId, linkTo }) {
+  // `linkTo` gives the address of another session or of a turn of this one, `names` who asks and who answers.
+  constructor(steps, { found, foundId, linkTo, names }) {
+    this.names = names;
     this.steps = steps;
     this.found = found;
     this.foundId = foundId;

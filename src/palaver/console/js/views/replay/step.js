@@ -70,7 +70,7 @@ export function stepTemplate(replay, step, branch) {
     <button type="button" class="line" aria-expanded=${isOpen} @click=${() => replay.toggle(step, branch)}>
       <span class="at">${step.ts && started_at ? html`<time datetime=${step.ts} title=${fullTime(step.ts)}>${sinceStart(step.ts, started_at)}</time>` : nothing}</span>
       <span class="kind">${icon(step.is_edit ? "edit" : KIND_ICONS[step.kind])}${step.kind === "call" ? html`<span class="hidden">${t(KIND_NAMES.call)}</span>` : nothing}</span>
-      <span class="short">${shortText(step, isOpen)}</span>
+      <span class="short">${shortText(replay, step, isOpen)}</span>
       ${state ? html`<span class="state">${state}</span>` : nothing}
       <span class="took">${step.seconds ? duration(step.seconds) : nothing}</span>
     </button>
@@ -80,13 +80,13 @@ export function stepTemplate(replay, step, branch) {
   </article>`;
 }
 
-function shortText(step, isOpen) {
+function shortText(replay, step, isOpen) {
   if (step.kind === "call") {
     const failure =
       step.state === "failed" && !isOpen ? html` <span class="why">${firstLine(step.text)}</span>` : nothing;
     return html`<b>${step.tool}</b> <code>${step.brief}</code>${failure}`;
   }
-  const name = html`<b>${t(KIND_NAMES[step.kind])}</b>`;
+  const name = html`<b>${replay.names[step.kind] ?? t(KIND_NAMES[step.kind])}</b>`;
   if (isOpen && step.kind !== "output") return name;
   const text = step.kind === "output" || step.kind === "note" ? firstLine(step.text) : plainText(step.text ?? "");
   return html`${name} <span>${text.slice(0, 300)}</span>`;

@@ -60,7 +60,7 @@ async function surroundings({ source, id, loc }) {
   if (source === "bus" && loc?.seq) {
     const query = { after_seq: Math.max(0, loc.seq - AROUND - 1), limit: 2 * AROUND + 1 };
     const messages = await get(withQuery(url`/api/threads/${loc.thread_id}/messages`, query));
-    return messages.map((one) => part(one.id, displayNameOf(one.author), one.content, one.created_at));
+    return messages.map((one) => part(one.id, one.author_name, one.content, one.created_at));
   }
   const first = Math.max(0, (loc?.message_index ?? 0) - AROUND);
   const limit = 2 * AROUND + 1;

@@ -1,15 +1,19 @@
 // @ts-check
-// The strip below the header of a thread: which of its agents listen, what the others work on and for how long, and who
-// fell silent. A click mentions the agent.
+// The strip below the header of a thread, in one row: which of its agents listen, and what the others work on and for how
+// long. The rest are behind a number. A click mentions the agent.
 
 import { agents, displayName } from "../../data/agents.js";
 import { workOf } from "../../data/agent_work.js";
 import { avatar } from "../../ui/elements.js";
-import { projectName, timeAgo, timeSince } from "../../ui/format.js";
-import { html, nothing, repeat, t } from "../../ui/templates.js";
+import { formatNumber, projectName, timeAgo, timeSince } from "../../ui/format.js";
+import { html, nothing, redraw, repeat, t } from "../../ui/templates.js";
 
 const SILENT_AFTER = 10 * 60 * 1000; // milliseconds without activity
 const ORDER = ["listens", "works", "silent"];
+const SHOWN = 4; // agents of a closed strip, and one at least
+
+/** @type {string | null} */
+let openIn = null; // the thread whose strip shows all agents
 
 // The agents of a thread: those who wait in it, and those who took part.
 function agentsOf(threadId, participants) {
@@ -32,7 +36,7 @@ function stateOf(agent, threadId) {
 
 function stateText(agent, state, threadId, topicOf) {
   if (state === "listens") return t("listens");
-  if (state === "silent") return t("silent, seen {time}", { time: timeAgo(lastSeen(agent)) });
+  if (state === "silent") return t("seen {time}", { time: timeAgo(lastSeen(agent)) });
   const work = workOf(agent);
   if (work) return t("works for {time} on {title}", { title: workTitle(work), time: timeSince(work.since) });
   const place = agent.waiting_in && agent.waiting_in !== threadId ? topicOf(agent.waiting_in) : null;
@@ -55,8 +59,14 @@ export function agentStrip(threadId, participants, topicOf, mention) {
     .map((agent) => ({ agent, state: stateOf(agent, threadId) }))
     .sort((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state));
   if (!found.length) return nothing;
-  return html`<ul class="strip" aria-label=${t("Agents in this thread")}>${repeat(
-    found,
+  const isOpen = openIn === threadId;
+  const active = found.filter(({ state }) => state !== "silent").length;
+  const shown = isOpen ? found : found.slice(0, Math.max(1, Math.min(active, SHOWN)));
+  const toggle = () => ((openIn = isOpen ? null : threadId), redraw());
+  const label = isOpen ? t("Show fewer") : t("Show all {n} agents", { n: formatNumber(found.length) });
+  const sign = isOpen ? "−" : `+${found.length - shown.length}`;
+  return html`<ul class="strip ${isOpen ? "open" : ""}" aria-label=${t("Agents in this thread")}>${repeat(
+    shown,
     ({ agent }) => agent.id,
     ({ agent, state }) => {
       const text = stateText(agent, state, threadId, topicOf);
@@ -64,5 +74,9 @@ export function agentStrip(threadId, participants, topicOf, mention) {
       @click=${() => mention?.(agent)}>${avatar(displayName(agent), { isAgent: true, isOnline: agent.is_online })}
       <b>${displayName(agent)}</b> <small>${text}</small></button></li>`;
     },
-  )}</ul>`;
+  )}${
+    isOpen || shown.length < found.length
+      ? html`<li class="rest"><button type="button" aria-expanded=${isOpen} aria-label="${sign} ${label}" title=${label} @click=${toggle}>${sign}</button></li>`
+      : nothing
+  }</ul>`;
 }

@@ -81,7 +81,7 @@ export function messageTemplates(thread, { linkedId, unread, markUnread, reply }
       unfolded.has(message.id),
       agent,
       agent?.is_online,
-      agentsByName.size,
+      namesKnownFor(message),
       me.name,
       settings.version,
     ];
@@ -216,6 +216,9 @@ function toolbar(message, reply, markUnread) {
     </div>`;
 }
 
+// The number of names that a mention in this message may have: when it changes, the message is rendered again.
+const namesKnownFor = ({ content }) => (content.includes("@") ? agentsByName.size + peopleCount() : 0);
+
 // Names that are highlighted after an @.
 const knownNames = { size: 1, has: (name) => agentsByName.has(name) || Boolean(findPerson(name)) };
 
@@ -224,7 +227,7 @@ const rendered = new WeakMap();
 
 function text(message, isLinked) {
   const { content } = message;
-  const names = agentsByName.size + peopleCount();
+  const names = namesKnownFor(message);
   let cached = rendered.get(message);
   if (cached?.content !== content || cached.names !== names) {
     cached = { content, names, element: renderMarkdown(content, { mentions: knownNames }) };

@@ -436,8 +436,9 @@ function headerActions(thread, participants) {
       <select ?disabled=${!can("write")} data-status=${thread.status} @change=${(event) => update({ status: event.target.value })}>
         ${STATUSES.map((status) => html`<option value=${status} ?selected=${status === thread.status}>${t(status)}</option>`)}
       </select></label>
-    ${iconButton(t("Search in this thread"), "search", () => searchInThread(thread.id), "Search in this thread (s)")}
+    <span class="search-here">${iconButton(t("Search in this thread"), "search", () => searchInThread(thread.id), "Search in this thread (s)")}</span>
     ${menu(t("Thread menu"), [
+      { text: t("Search in this thread"), icon: "search", run: () => searchInThread(thread.id) },
       { text: t("Details"), icon: "help", run: () => showThreadDetails(thread, participants) },
       can("write") && {
         text: thread.metadata?.pinned ? "Unpin" : "Pin",
