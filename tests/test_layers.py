@@ -115,7 +115,7 @@ def test_layers_import_only_from_layers_below_them():
 
 
 START_FAST: dict[str, frozenset[str]] = {
-    "doors/hook.py": frozenset({"child_process", "model"}),
+    "doors/hook.py": frozenset({"child_process", "model", "text"}),
     "doors/local/server_socket.py": frozenset({"doors.hook", "palaver", "settings"}),
     "doors/local/mcp_pipe.py": frozenset({"doors.local.server_socket", "errors", "palaver"}),
 }

@@ -1,7 +1,8 @@
-"""How palaver starts Python again as a child process.
+"""How palaver starts Python again, and git, as child processes.
 
 The working folder may be a stranger's repository, so nothing in it can run: it is not on the module path of the child,
-and the variables with which Python and git load code are left out.
+and the variables with which Python and git load code are left out. Git starts nothing that the settings of the
+repository name, and fetches nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import subprocess
+    from pathlib import Path
 
+GIT_SECONDS = 20.0
+SAFE_GIT = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never", "--no-pager")
+GIT_INDEX = "GIT_INDEX_FILE"
+"""Names the files of a commit to its hooks: `git commit FILE` has an index of its own."""
+NOTHING_ELSE = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+MOST_COMPARED = 50_000_000
 _LOADS_CODE = ("PYTHON", "GIT_")
 """Beginnings of the variables that are left out. `PYTHONPATH=.` would put the working folder on the module path."""
 
@@ -48,3 +56,44 @@ def _working_folder() -> str:
         return os.getcwd()
     except OSError:  # it was deleted
         return ""
+
+
+# Git
+
+
+def ask_git(root: str | Path, *arguments: str, in_hook: bool = False) -> str | None:
+    """What git writes; None if it fails. A git in the folder itself is not started. No hook is, unless git is asked
+    where they are."""
+    import shutil
+    import subprocess
+
+    program = shutil.which("git")
+    if program is None or os.path.abspath(program).startswith(os.path.join(root, "")):
+        return None
+    variables = clean_environment() | NOTHING_ELSE
+    if in_hook and GIT_INDEX in os.environ:
+        variables[GIT_INDEX] = os.environ[GIT_INDEX]
+    safe = SAFE_GIT if arguments[0] == "rev-parse" else (*SAFE_GIT, "-c", "core.hooksPath=/dev/null")
+    command = [program, *safe, *arguments]
+    try:
+        done = subprocess.run(command, cwd=root, env=variables, capture_output=True, timeout=GIT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+
+def is_committed(worktree: str, path: str) -> bool:
+    """Whether a file is as it was committed, or is neither committed nor there. Without git nothing is committed."""
+    import hashlib
+
+    if not os.path.exists(os.path.join(worktree, ".git")):
+        return False
+    blob = (ask_git(worktree, "rev-parse", "--verify", "--quiet", f"HEAD:./{path}") or "").strip()
+    try:
+        with open(os.path.join(worktree, path), "rb") as file:
+            content = file.read(MOST_COMPARED + 1)
+    except OSError:
+        return not blob
+    make = hashlib.sha256 if len(blob) == 64 else hashlib.sha1
+    texts = (content, content.replace(b"\r\n", b"\n"))
+    return any(make(b"blob %d\0" % len(text) + text).hexdigest() == blob for text in texts)

@@ -38,6 +38,8 @@ class Tool:
     """Codex puts the tools of an MCP server under a namespace."""
 
     schema: Json = field(default_factory=dict)
+    takes_text: bool = False
+    """It takes a text instead of arguments, as Codex's apply_patch does."""
 
 
 @dataclass
@@ -63,10 +65,10 @@ class Model:
         """The next call of the script, or None for a closing text.
 
         A request with the same results as an earlier one is a retry and gets the same reply. A request without
-        palaver's tools is a side request, such as one for a title.
+        palaver's tools is a side request, such as one for a title; but for some models Codex hides them at first.
         """
         tools = {name: tool for tool in offered if (name := _own_name(tool.name))}
-        if "bus_connect" not in tools:
+        if "bus_connect" not in tools and "apply_patch" not in tools:
             return None
         with self.lock:
             self.tools = self.tools or tools
@@ -155,8 +157,13 @@ def _responses(model: Model, body: Json, path: str) -> Iterator[tuple[str, Json]
     for tool in body.get("tools", []):
         inner = tool.get("tools", []) if tool.get("type") == "namespace" else [tool]
         namespace = tool["name"] if tool.get("type") == "namespace" else ""
-        offered += [Tool(t["name"], namespace, t.get("parameters") or {}) for t in inner if t.get("name")]
-    results = [_text_of(i["output"]) for i in body["input"] if i.get("type") == "function_call_output"]
+        offered += [
+            Tool(t["name"], namespace, t.get("parameters") or {}, t.get("type") == "custom")
+            for t in inner
+            if t.get("name")
+        ]
+    outputs = ("function_call_output", "custom_tool_call_output")
+    results = [_text_of(i["output"]) for i in body["input"] if i.get("type") in outputs]
     call = model.reply(offered, results)
     number = len(results)
     if call is None:
@@ -166,6 +173,9 @@ def _responses(model: Model, body: Json, path: str) -> Iterator[tuple[str, Json]
         tool = model.tools[call.tool]
         item = {"type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}", "name": tool.name}
         item |= {"arguments": json.dumps(call.arguments)}
+        if tool.takes_text:
+            item |= {"type": "custom_tool_call", "id": f"ctc_{number}", "input": call.arguments["input"]}
+            del item["arguments"]
         item |= {"namespace": tool.namespace} if tool.namespace else {}
     item["status"] = "completed"
     usage: Json = {"input_tokens": 9, "output_tokens": 9, "total_tokens": 18}

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,8 @@ class Desk:
     """Messages that are posted while the model is asked for the first time."""
     calls: list[Call] = field(default_factory=list)
     """What the model calls after that."""
+    last: Callable[[], Call] | None = None
+    """Makes one more call."""
     options: tuple[str, ...] = ()
     """Options of palaver setup."""
     model: Model | None = None
@@ -92,6 +94,8 @@ class Desk:
         for text in self.posts:
             self.post(text)
         yield from (call for call in self.calls)
+        if self.last:
+            yield self.last()
 
     def work(self, prompt: str = "", resumed: bool = False) -> list[str]:
         """Set the client up and let it work on one prompt. Returns what the model read, request by request."""

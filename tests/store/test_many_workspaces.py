@@ -22,7 +22,10 @@ from palaver.store.engines.postgres.shared_connections import MOST_CONNECTIONS
 from palaver.store.workspaces import file_of, has_data, open_engine
 
 NEWEST = named_sql.migrations("sqlite", "workspace")[-1][0]
-WITHOUT_NEWEST = "DROP TABLE {schema}claims"
+WITHOUT_NEWEST = (
+    "DROP TABLE {schema}file_edits; DROP TABLE {schema}edit_warnings; "
+    "ALTER TABLE {schema}agent_connections DROP COLUMN task"
+)
 """Undoes the newest migration."""
 
 

@@ -52,6 +52,8 @@ SHOWN_KEPT = 30 * 86_400
 MOST_INPUT = 4_000_000
 MOST_ANSWER = 400_000
 MOST_PROMPT = 20_000
+MOST_FILES = 50
+"""So many files of one edit are looked at."""
 DEFAULT_URL = "http://127.0.0.1:39765"
 PROBLEM_FILE = "hook-problem.json"
 RECORDING_PROBLEM_FILE = "recording-problem.json"
@@ -60,6 +62,7 @@ CONNECTION_FILE = "connection.json"
 EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
 WAIT = "wait"
 PERMISSION = "permission"
+EDIT = "edit"
 SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "env")
 
 HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
@@ -69,7 +72,7 @@ HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
   EVENT   session-start, prompt, stop, pre-compact or session-end; or wait: stay until a message to the agent
           arrives while its session is idle. Then write it to standard error and exit with 2, which wakes Claude
           Code, or run 'codex queue', which wakes Codex; or permission: ask a person in the inbox whether a tool may
-          run
+          run; or edit: stop an edit once if another agent edits the same file, or claims it
   CLIENT  claude-code (the default), codex, gemini-cli, cursor or opencode
 
   The JSON of the client is read from standard input. The answer is printed in the format of the client. If
@@ -90,7 +93,7 @@ def main(words: list[str]) -> int:
     client = words[words.index("--client") + 1] if "--client" in words[:-1] else "claude-code"
     if "--home" in words[:-1]:
         os.environ["PALAVER_HOME"] = words[words.index("--home") + 1]
-    event = next((word for word in words if word in (*EVENTS, WAIT, PERMISSION)), "")
+    event = next((word for word in words if word in (*EVENTS, WAIT, PERMISSION, EDIT)), "")
     if client == "claude-code" and os.environ.get("CURSOR_VERSION"):
         return 0  # Cursor also runs the hooks of Claude Code, beside its own
     try:
@@ -115,6 +118,8 @@ def answer(event: str, client: str) -> None:
     told = about(client, session, folder, client_process() if is_here else None)
     if event == PERMISSION:
         return ask_permission(client, given, told, url, token)
+    if event == EDIT:
+        return report_edit(client, given, told, url, token, until, is_here)
     if event == "session-start" and (failed := read_file(RECORDING_PROBLEM_FILE)):
         told["not_recorded"] = str(failed.get("problem"))[:500]
     prompt = given.get("prompt") if event == "prompt" else None
@@ -299,6 +304,64 @@ def end_with_prompt(session: str) -> None:
         has_waited |= is_waiting
         ended = output.poll(500)
     os._exit(0)
+
+
+# Before an edit
+
+
+def report_edit(
+    client: str, given: dict[str, Any], told: dict[str, Any], url: str, token: str, until: float, is_here: bool
+) -> None:
+    """Tell which files an edit changes. If the answer is not to go on, the client stops the edit and shows the text."""
+    from zlib import crc32
+
+    from palaver.text.edited_files import changed_lines, edited_files
+
+    folder, arguments = str(told.get("folder") or told["project"]), given.get("tool_input")
+    found = edited_files(str(given.get("tool_name")), arguments if isinstance(arguments, dict) else {})
+    files: list[dict[str, Any]] = [
+        {"path": path, "lines": changed_lines(os.path.join(folder, path), old)} for path, old in found[:MOST_FILES]
+    ]
+    if not is_here:
+        files = places(folder, files)
+    if not files:
+        return
+    told["edit"] = str(crc32(json.dumps([given.get("tool_name"), arguments], sort_keys=True).encode()))
+    said = ask(url, sender(url, token), EDIT, told | {"files": files} | machine(is_here), until)
+    decision, text = said.get("decision"), str(said.get("text"))
+    if decision not in ("stop", "refuse"):
+        return
+    made: dict[str, Any] = {"text": text}  # for our plugin in opencode
+    if client == "gemini-cli":
+        made = {"decision": "deny", "reason": text}
+    elif client != "opencode":
+        refusal = {"permissionDecision": "deny", "permissionDecisionReason": text}
+        made = {"hookSpecificOutput": {"hookEventName": "PreToolUse"} | refusal}
+    sys.stdout.write(json.dumps(made) + "\n")
+    sys.stdout.flush()
+
+
+def machine(is_here: bool) -> dict[str, Any]:
+    return {} if is_here else {"machine": socket.gethostname()}
+
+
+def places(folder: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The files with all that a server on another machine cannot see. Those of private projects are left out."""
+    from pathlib import Path
+
+    from palaver.model.file_places import place_of
+    from palaver.model.privacy import PrivacyRules
+    from palaver.model.project_file import read_project_file
+
+    rules, found = PrivacyRules(Path(home())), []
+    for file in [] if rules.why(folder) else files:
+        place = place_of(file["path"], folder)
+        if place and not rules.why(str(place.file.parent)):
+            about = {name: getattr(place, name) for name in ("project", "worktree", "branch", "path", "ignores_case")}
+            about["is_committed"] = child_process.is_committed(place.worktree, place.path)
+            about["claims"] = read_project_file(place.worktree).claims
+            found.append(file | about)
+    return found
 
 
 class ShownFile:

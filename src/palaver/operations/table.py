@@ -17,7 +17,7 @@ from palaver.operations.bus import (
     waiting,
 )
 from palaver.operations.catchup import catch_up, handoff, hooks, open_points, permission_requests, wake
-from palaver.operations.edits import why
+from palaver.operations.edits import editing, radar, why
 from palaver.operations.fixes import fixes
 from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
@@ -47,6 +47,8 @@ OPERATIONS: tuple[Operation, ...] = (
     hooks.report_hook,
     wake.wait_for_wake,
     permission_requests.ask_permission,
+    radar.report_edit,
+    editing.list_edits,
     connect.get_config,
     connect.get_status,
     overview.get_overview,

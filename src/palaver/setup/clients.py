@@ -41,6 +41,9 @@ WAIT = "wait"
 PERMISSION = "permission"
 """`palaver hook permission` asks a person in the inbox whether a tool may run."""
 
+EDIT = "edit"
+"""`palaver hook edit` stops an edit once if another agent edits the same file."""
+
 PERMISSION_SECONDS = 4_000
 """A client gives up on that hook after this time. It ends before by itself."""
 
@@ -237,6 +240,15 @@ class ClientProgram:
     permission_event: str = ""
     """The event at which it would ask a person for permission."""
 
+    edit_event: str = ""
+    """The event before a tool runs."""
+
+    edit_tools: str = ""
+    """A pattern for the names of its tools that edit files."""
+
+    edit_sign: str = ""
+    """What the calls of these tools have in their text if they edit files. Without it they all do."""
+
     hook_unit: int = 1
     """How many units a second has in the timeout of a hook."""
 
@@ -327,6 +339,12 @@ class ClientProgram:
             if options.wakes and self.wakes in WAKES and event in ("session-start", "stop"):
                 hook["hooks"].append({"type": "command", "command": command(WAIT), **WAKES[self.wakes]})
             yield SettingsEntry("hook", ("hooks", theirs), hook)
+        if self.edit_event:
+            run = command(EDIT)
+            if self.edit_sign:  # the shell looks for it, as it is there already
+                run = f"""in=$(cat); case "$in" in *'{self.edit_sign}'*) printf %s "$in" | ({run});; esac"""
+            hook = {"type": "command", "command": run, "timeout": HOOK_SECONDS * self.hook_unit}
+            yield SettingsEntry("hook", ("hooks", self.edit_event), {"matcher": self.edit_tools, "hooks": [hook]})
         if self.permission_event:
             hook = {"type": "command", "command": command(PERMISSION), "timeout": PERMISSION_SECONDS}
             asking = {"hooks": [hook]} if options.ask_permission else None

@@ -1,8 +1,9 @@
 // Written by 'palaver setup'. It is replaced when setup runs again.
 //
 // palaver in opencode: a session gets a briefing, each prompt gets the messages to the agent, and the session is
-// recorded when it is compacted or ends. A message to an idle session begins a turn in it. All of it is done by 'palaver
-// hook'. Whatever goes wrong there, opencode goes on without it; 'palaver doctor' shows the last problem.
+// recorded when it is compacted or ends. A message to an idle session begins a turn in it. An edit is stopped once if
+// another agent edits the same file. All of it is done by 'palaver hook'. Whatever goes wrong there, opencode goes on
+// without it; 'palaver doctor' shows the last problem.
 
 import { spawn } from "node:child_process";
 import { homedir } from "node:os";
@@ -15,6 +16,8 @@ const WAKES = true;
 const MILLISECONDS = 5000;
 const ASKS_PERMISSION = false;
 const PROMPT_MILLISECONDS = 300; // opencode without a person answers its requests itself, at once
+
+const EDIT_TOOLS = ["edit", "multiedit", "write", "patch", "apply_patch"];
 
 /**
  * Run 'palaver hook' until it is aborted.
@@ -118,9 +121,8 @@ export const PalaverPlugin = async ({ client, directory }) => {
     asking.set(id, end);
     await new Promise((done) => setTimeout(done, PROMPT_MILLISECONDS));
     const tool_input = permission === "bash" && metadata.command ? metadata : { patterns, ...metadata };
-    const isOurs = (/** @type {string} */ known) => sessions.get(known); // subagents ask in the name of their session
     const told = {
-      session_id: isOurs(sessionID) ? sessionID : [...sessions.keys()].find(isOurs),
+      session_id: ours(sessionID),
       cwd: directory,
       tool_name: permission,
       tool_input,
@@ -131,6 +133,10 @@ export const PalaverPlugin = async ({ client, directory }) => {
     const headers = { "Content-Type": "application/json" };
     await client._client.post({ url: "/permission/{requestID}/reply", path: { requestID: id }, body, headers });
   };
+
+  const ours = (/** @type {string} */ id) =>
+    // subagents work in the name of their session
+    sessions.get(id) ? id : [...sessions.keys()].find((known) => sessions.get(known));
 
   const endAsking = (/** @type {string} */ id) => {
     asking.get(id)?.abort();
@@ -185,6 +191,13 @@ export const PalaverPlugin = async ({ client, directory }) => {
       const text = await briefings.get(id);
       if (text) system.push(text);
     }),
+
+    "tool.execute.before": async ({ tool, sessionID }, { args }) => {
+      if (!EDIT_TOOLS.includes(tool)) return;
+      const told = { session_id: ours(sessionID), cwd: directory, tool_name: tool, tool_input: args };
+      const text = await ask("edit", told).catch(() => "");
+      if (text) throw new Error(text); // opencode shows it to the model instead of the edit
+    },
 
     dispose: safe(async () => {
       ended.abort();

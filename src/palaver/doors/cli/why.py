@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import shutil
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,13 +22,9 @@ from palaver.text.lines import joined
 AROUND = 10
 """So many lines before and after the line are sent along."""
 MOST_BYTES = 20_000_000
-GIT_SECONDS = 20.0
 MOST_FORMATTED = 4
 """So many commits that only formatted a line are looked through."""
-SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never", "--no-pager")
 BLAME = ("blame", "-w", "-C", "-C", "--no-textconv", "--line-porcelain")
-NOTHING_ELSE = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-"""The repository may be a stranger's: nothing that its settings name is started, and nothing is fetched."""
 
 _FIELD = re.compile(r"^([a-z-]+) (.*)$", re.MULTILINE)
 _PLACE = re.compile(r"(?P<path>.+?):(?P<line>\d{1,9})(?::\d+)?")
@@ -88,7 +82,7 @@ def read_lines(path: Path) -> list[str]:
 
 def commit_of(root: Path, path: str, number: int, lines: list[str]) -> dict[str, str] | None:
     """The commit that wrote a line, through moved blocks; None if it is not committed, or there is no git."""
-    committed = _git(root, "cat-file", "blob", f"HEAD:{path}")
+    committed = child_process.ask_git(root, "cat-file", "blob", f"HEAD:{path}")
     if committed is None:
         return None
     old = committed.splitlines()
@@ -99,7 +93,7 @@ def commit_of(root: Path, path: str, number: int, lines: list[str]) -> dict[str,
     found: dict[str, str] | None = None
     ignored: list[str] = []
     for _ in range(MOST_FORMATTED):
-        told = _git(root, *BLAME, *ignored, f"-L{at},{at}", "HEAD", "--", path)
+        told = child_process.ask_git(root, *BLAME, *ignored, f"-L{at},{at}", "HEAD", "--", path)
         if not told:
             break
         id, named = told.partition(" ")[0], dict(_FIELD.findall(told))
@@ -116,24 +110,5 @@ def commit_of(root: Path, path: str, number: int, lines: list[str]) -> dict[str,
 
 def _is_formatted(root: Path, blob: str, line: str) -> bool:
     """Whether an earlier version of a file has the line, with other breaks, blanks and quotes."""
-    earlier = _git(root, "cat-file", "blob", blob)
+    earlier = child_process.ask_git(root, "cat-file", "blob", blob)
     return earlier is not None and joined([line]) in joined(earlier.splitlines())
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    """What git writes; None if it fails. A git in the folder itself is not started."""
-    program = shutil.which("git")
-    if program is None or Path(os.path.abspath(program)).is_relative_to(root):
-        return None
-    variables = child_process.clean_environment() | {
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_TERMINAL_PROMPT": "0",
-    }
-    try:
-        done = subprocess.run(
-            [program, *SAFE, *arguments], cwd=root, env=variables, capture_output=True, timeout=GIT_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

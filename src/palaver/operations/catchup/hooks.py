@@ -5,6 +5,7 @@ The hook program (`palaver/doors/hook.py`) sends the event and shows the answer 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
@@ -22,8 +23,10 @@ from palaver.operations.catchup.briefing import compaction_briefing
 from palaver.operations.catchup.news import News, collect, item_of
 from palaver.operations.catchup.recall import evidence
 from palaver.operations.catchup.ringing import ring_of
+from palaver.operations.catchup.session_facts import unquoted
 from palaver.operations.identity import agent_for
 from palaver.operations.operation import Route, operation
+from palaver.operations.sessions.private import privacy_rules
 from palaver.store.bus import agents, claims, deliveries, read_marks
 from palaver.store.bus.agents import HookConnection
 from palaver.store.bus.deliveries import HookContext, HookSession
@@ -32,6 +35,8 @@ from palaver.store.engines.database import Change
 from palaver.store.workspaces import Workspace
 from palaver.text import fence, notable
 from palaver.text.hook_text import GO_ON, NEW_FOR_YOU
+from palaver.text.private_parts import without_private_parts
+from palaver.text.secrets import masked
 from palaver.text.token_estimate import estimate_tokens
 
 Event = Literal["session-start", "prompt", "stop", "pre-compact", "session-end", "confirm"]
@@ -43,6 +48,7 @@ MOST_AT_ONCE = 20
 """At most this many messages are shown at a prompt or a stop. The others come next time."""
 SHAPES = ((20, 600), (20, 300), (20, 150), (20, 80), (15, 80), (10, 80), (5, 80), (1, 80))
 """How many messages are shown, and the maximum characters of each. The first shape that fits is taken."""
+MOST_TASK = 120
 MOST_TOPIC = 40
 """A thread with a longer topic is named by its id."""
 
@@ -109,6 +115,7 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
         await workspace.change(end)
         return HookAnswer(None, "")
 
+    task = await asyncio.to_thread(_task_of, workspace, request)
     is_start = request.event == "session-start" and request.source != "compact"
     keeps_context = caller.client.program != "gemini-cli"  # it forgets what its hooks said when a session is resumed
 
@@ -132,7 +139,9 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
         if request.event == "stop" or (request.event == "prompt" and context.is_briefed):
             text, delivery = _new_messages(change, caller, context, request.event, known.announced)
         if request.event == "prompt" or is_start:
-            agents.set_hook_connection(change, known, state="working", turn=known.turn + begins_turn)
+            agents.set_hook_connection(
+                change, known, state="working", turn=known.turn + begins_turn, task=task or known.task
+            )
         elif request.event == "stop":
             _pauses(change, agent, request.session, "woken" if text else "idle")
         return agent, context, text, delivery
@@ -155,6 +164,16 @@ async def report_hook(workspace: Workspace, caller: Caller, request: HookEvent) 
     if is_start:  # only now, so that a wake does not say what the briefing says
         await workspace.change(lambda change: _pauses(change, agent, request.session))
     return HookAnswer(agent.slug, text, delivery)
+
+
+def _task_of(workspace: Workspace, request: HookEvent) -> str:
+    """What the person asks for, in one line; '' if it says nothing new, or is private."""
+    typed = unquoted(without_private_parts(typed_part(request.prompt or "").strip()))
+    if not typed or notable.is_small_talk(typed):
+        return ""
+    rules = privacy_rules(workspace.settings)
+    is_private = any(rules.why(place) for place in (request.folder, request.project))
+    return "" if is_private else notable.one_line(masked(typed), MOST_TASK)
 
 
 def _pauses(change: Change, agent: Agent, session_id: str, state: Literal["idle", "woken"] = "idle") -> None:

@@ -11,6 +11,7 @@ from palaver.model.answers import answer_of
 from palaver.model.messages import Message
 from palaver.model.people import Caller, title_of
 from palaver.operations.catchup.session_facts import SessionFacts, left_open, read_facts, substance_of
+from palaver.operations.edits.editing import lines_for
 from palaver.store.bus import read_marks
 from palaver.store.bus.read_marks import Mention, ThreadReader, Unread, UnreadThread
 from palaver.store.engines.database import Reader
@@ -80,6 +81,8 @@ class News:
     threads: list[ThreadNews] = field(default_factory=list)
     sessions: list[SessionNews] = field(default_factory=list)
     project_threads: list[ProjectThread] = field(default_factory=list)
+    edits: list[str] = field(default_factory=list)
+    """Which files others edit in the project now."""
 
 
 @dataclass(slots=True)
@@ -110,6 +113,7 @@ def collect(
             _sort_messages(news, thread, visibility.mask_messages(caller, thread.messages), reader, shown)
     if project:
         news.sessions = recent_sessions(read, caller, project, without_session)
+        news.edits = lines_for(read, caller, project)
         known = {thread.thread_id for thread in news.threads}
         project_threads = read_marks.threads_of_project(read, project)
         news.project_threads = [answer_of(ProjectThread, one) for one in project_threads if one.id not in known]

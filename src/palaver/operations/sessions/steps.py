@@ -17,6 +17,7 @@ from typing import Any, Literal
 import orjson
 
 from palaver.store.sessions.outlines import OutlineTurn
+from palaver.text.edited_files import PATH_KEYS
 from palaver.text.tool_output import PATCH, is_edit
 
 Kind = Literal["question", "answer", "call", "output", "note"]
@@ -40,7 +41,6 @@ _BRIEF_KEYS = (
     "prompt", "name", "title", "input",
 )  # fmt: skip
 _PAIR = re.compile(r'"(\w{1,50})"\s*:\s*(?:"((?:[^"\\]|\\.)*+)"?|([^",{}\[\]\s]+))', re.DOTALL)
-_PATH_KEYS = ("file_path", "filePath", "path", "notebook_path", "target_file", "filename")
 _OLD_AND_NEW = (
     ("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"), ("old_text", "new_text"),
 )  # fmt: skip
@@ -143,7 +143,7 @@ def call_text(text: str) -> CallText:
     found = CALL.match(text)
     tool, rest = (found[1], text[found.end() :]) if found else ("", text)
     given = parse_arguments(rest)
-    path = _text_of(given, _PATH_KEYS)
+    path = _text_of(given, PATH_KEYS)
     diff = _diff(tool, given, rest)
     if diff is not None and path is None:
         named = _PATCHED_FILE.search(rest if "\n" in rest else diff) or _PATCHED_FILE.search(diff)

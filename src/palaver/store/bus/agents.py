@@ -244,6 +244,8 @@ class HookConnection(NamedTuple):
     """The call that waits to wake it, or an empty text."""
     announced: int
     """The last passage of a summary. Messages up to it do not wake the session again."""
+    task: str = ""
+    """What the person asked for, in one line."""
 
 
 def hook_connection(read: Reader, session_id: str) -> HookConnection | None:

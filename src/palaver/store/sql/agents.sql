@@ -89,11 +89,12 @@ WHERE agent_id = :agent_id AND program = :program AND project <> '' AND used_at 
 SELECT agent_id FROM agent_connections WHERE id_hash = :id_hash;
 
 -- name: connection_like  the latest connection whose key matches a pattern
-SELECT id_hash AS key, agent_id, state, turn, waiter, announced FROM agent_connections WHERE id_hash LIKE :pattern
+SELECT id_hash AS key, agent_id, state, turn, waiter, announced, task FROM agent_connections
+WHERE id_hash LIKE :pattern
 ORDER BY used_at DESC LIMIT 1;
 
 -- name: set_hook_session  what a session does now, and which call waits to wake it
-UPDATE agent_connections SET state = :state, turn = :turn, waiter = :waiter, announced = :announced
+UPDATE agent_connections SET state = :state, turn = :turn, waiter = :waiter, announced = :announced, task = :task
 WHERE id_hash = :key;
 
 -- name: end_waiting  a call does not wait any more

@@ -39,3 +39,7 @@ CREATE INDEX webhook_calls_at ON webhook_calls (at);
 CREATE INDEX returns_due ON returns (due_at);
 CREATE INDEX claims_held ON claims (project_key, expires_at) WHERE ended_at IS NULL;
 CREATE INDEX claims_session ON claims (session) WHERE ended_at IS NULL;
+CREATE INDEX file_edits_path ON file_edits (project_key, path_key);
+CREATE INDEX file_edits_time ON file_edits (last_at);
+CREATE INDEX file_edits_agent ON file_edits (agent_id);
+CREATE INDEX edit_warnings_time ON edit_warnings (told_at);
