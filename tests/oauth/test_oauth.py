@@ -446,7 +446,7 @@ def test_an_access_token_runs_out_and_closes_its_streams(engine: Engine, tmp_pat
     url = engine.fresh()
     before = (
         "from datetime import timedelta; from palaver.store.admin import oauth; "
-        "oauth.ACCESS_LASTS, oauth.LEEWAY = timedelta(seconds=1), timedelta(seconds=4)"
+        "oauth.ACCESS_LASTS, oauth.LEEWAY = timedelta(seconds=1), timedelta(seconds=8)"
     )
     with start_server(tmp_path, before=before, PALAVER_AUTH="token", PALAVER_DATABASE_URL=url) as server:
         program = Program(server)

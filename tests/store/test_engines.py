@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from tests.conftest import Engine
 from tests.helpers import PATIENCE
-from tests.store.bus import HUMAN, Bus, open_workspace, opened, rows
+from tests.store.bus import HUMAN, Bus, hear, open_workspace, opened, rows
 
 from palaver.app import App
 from palaver.errors import PalaverError, Refused, Timeout, TooMany, Unavailable
@@ -31,7 +31,7 @@ from palaver.store.workspaces import check_name, open_engine
 
 ENDLESS = {
     "sqlite": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 100000000) SELECT max(x) AS m FROM n",
-    "postgres": "SELECT pg_sleep(30)",
+    "postgres": "SELECT pg_sleep(600)",
 }
 
 
@@ -150,7 +150,7 @@ async def test_a_read_whose_caller_left_is_stopped(settings: Settings, is_search
         tasks = [asyncio.create_task(read(slow)) for _ in range(2)]
         for semaphore in (began, ended):
             for _ in tasks:
-                assert await asyncio.to_thread(semaphore.acquire, timeout=20)
+                assert await asyncio.to_thread(semaphore.acquire, timeout=PATIENCE)
             for task in tasks:
                 task.cancel()
 
@@ -236,7 +236,7 @@ async def test_workspaces_have_nothing_in_common(settings: Settings):
             await one.post(thread, "not for you")
             assert other.id != thread.id
             assert await two.found("heliotrope") == set()
-            assert [e.thread_id for e in await listener.next(timeout=PATIENCE)] == [other.id]
+            assert [e.thread_id for e in await hear(listener, 1)] == [other.id]
             assert await listener.next(timeout=0.1) == []
         assert await one.found("heliotrope") == {message.id}
         with pytest.raises(PalaverError, match="not found"):

@@ -6,7 +6,7 @@ import json
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -240,6 +240,21 @@ STANDING = [
 ]
 
 
+SPANS = [timedelta(seconds=seconds) for seconds in (3, 12, 48)]
+
+
+def _opened(server: Server, opened: Any, stack: ExitStack, *, runs_out: bool) -> tuple[Key, Any]:
+    """A key, and something that stands open with it. On a busy machine a short key may run out before that."""
+    for span in SPANS if runs_out else (None,):
+        key = Key(server, name=word("temp"), expires_in=span)
+        try:
+            return key, stack.enter_context(opened(key))
+        except Exception:
+            if span in (None, SPANS[-1]) or key.api.get("/api/threads").status_code != 401:
+                raise
+    raise AssertionError
+
+
 @pytest.mark.examples(9)
 @pytest.mark.on_postgres(opened=[_events, _waiting_in_a_session])
 @pytest.mark.parametrize("opened", STANDING)
@@ -247,9 +262,8 @@ STANDING = [
 def test_when_a_token_ends_everything_that_stands_open_with_it_closes(
     guarded: Server, admin: Key, opened: Any, how: str
 ):
-    span = timedelta(seconds=4) if how == "by running out" else None
-    key = Key(guarded, name=word("temp"), expires_in=span)
-    with opened(key) as ended:
+    with ExitStack() as stack:
+        key, ended = _opened(guarded, opened, stack, runs_out=how == "by running out")
         if how == "over REST":
             assert admin.api.delete(f"/api/tokens/{key.token.id}").status_code == 200
         elif how == "at the terminal":
