@@ -6,6 +6,7 @@ The questions go through the search operations, in a temporary directory or in t
 from __future__ import annotations
 
 import asyncio
+import random
 import sys
 import tempfile
 import time
@@ -27,7 +28,7 @@ from palaver.doors.cli import options, output
 from palaver.doors.cli.main import run_to_exit_code
 from palaver.errors import Refused
 from palaver.model.people import Caller
-from palaver.model.search import ResultItem
+from palaver.model.search import ResultItem, SearchResponse
 from palaver.model.times import iso, now
 from palaver.operations.search.knowledge import AnswerContext, SearchKnowledge, answer_context, search_knowledge
 from palaver.search.vectors import background, nearest
@@ -39,6 +40,9 @@ from palaver.store.workspaces import Workspace
 
 DEEP = 50
 """Results to look at for each question."""
+FEWEST_FOREIGN = 3
+WRONG = 0.02
+"""The share of questions without an answer that may be taken for answered."""
 _ASKER = Caller("human", "eval")
 
 
@@ -57,11 +61,16 @@ class Outcome:
     milliseconds: float
     type: str = ""
     """The type of the question."""
+    confidence: float = 0.0
+    is_answered: bool = False
+    """An answer is among the first ten results."""
 
 
 @dataclass
 class Report:
     outcomes: list[Outcome] = field(default_factory=list)
+    foreign: list[float] = field(default_factory=list)
+    """The confidence of questions that have no answer here."""
 
     def lines(self, budget: int) -> dict[str, float]:
         found = self.outcomes
@@ -80,12 +89,34 @@ class Report:
             f"some evidence in {budget} tokens": _percent(share > 0 for share in packed),
             "CPU ms p50": round(times[len(times) // 2], 1) if times else 0.0,
             "CPU ms p95": round(times[int(len(times) * 0.95)], 1) if times else 0.0,
+            **(self.of_confidence() if self.foreign else {}),
+        }
+
+    def of_confidence(self) -> dict[str, float]:
+        """How good the confidence is, over the questions and as many that have no answer here."""
+        said = [(one.confidence, one.is_answered) for one in self.outcomes] + [(one, False) for one in self.foreign]
+        right, wrong = ([value for value, is_right in said if is_right is wanted] for wanted in (True, False))
+        pairs = [(one > other) + (one == other) / 2 for one in right for other in wrong]
+        limit = sorted(self.foreign)[int(len(self.foreign) * (1 - WRONG))]
+        return {
+            "confidence ECE": round(expected_error(said), 3),
+            "confidence AUC": round(mean(pairs), 3) if pairs else 0.0,
+            f"surer than {WRONG:.0%} of the foreign": _percent(one.confidence > limit for one in self.outcomes),
         }
 
     def types(self) -> dict[str, Report]:
         """A report for each type of question, by name."""
         names = sorted({one.type for one in self.outcomes})
         return {name: Report([one for one in self.outcomes if one.type == name]) for name in names}
+
+
+def expected_error(said: Sequence[tuple[float, bool]]) -> float:
+    """The expected calibration error: in ten bins of equal width, how far the mean confidence is from the share that is
+    right, each bin by its share of the questions."""
+    bins: dict[int, list[tuple[float, bool]]] = {}
+    for one in said:
+        bins.setdefault(min(9, int(one[0] * 10)), []).append(one)
+    return sum(abs(sum(value - is_right for value, is_right in some)) for some in bins.values()) / max(1, len(said))
 
 
 def _percent(values: Iterable[float]) -> float:
@@ -135,15 +166,18 @@ async def add_conversations(workspace: Workspace, world: World) -> None:
         await workspace.change(partial(add, talks=world.talks[at : at + 50]))
 
 
+async def ask(workspace: Workspace, asked: Asked) -> SearchResponse:
+    as_of = iso(asked.as_of) if asked.as_of else None
+    request = SearchKnowledge(query=asked.question, limit=DEEP, dedupe=False, as_of=as_of, time_zone="UTC")
+    answer: SearchResponse = await search_knowledge.work(workspace, _ASKER, request)
+    return answer
+
+
 async def evaluate(workspace: Workspace, asked: Asked, budget: int) -> Outcome:
     """Search for one question, and measure where its evidence is in the results."""
     as_of = iso(asked.as_of) if asked.as_of else None
     began = time.process_time()
-    answer = await search_knowledge.work(
-        workspace,
-        _ASKER,
-        SearchKnowledge(query=asked.question, limit=DEEP, dedupe=False, as_of=as_of, time_zone="UTC"),
-    )
+    answer = await ask(workspace, asked)
     spent = (time.process_time() - began) * 1000
     context = await workspace.read(
         lambda read: answer_context.work(
@@ -165,7 +199,16 @@ async def evaluate(workspace: Workspace, asked: Asked, budget: int) -> Outcome:
         in_budget=_share_in(context.text, asked),
         milliseconds=spent,
         type=asked.type,
+        confidence=answer.confidence or 0.0,
+        is_answered=any(rank <= 10 for rank in ranks),
     )
+
+
+def foreign_to(world: World, others: Iterable[World]) -> list[Asked]:
+    """As many questions of other test sets as the set has itself, chosen at random."""
+    own = {talk.id for talk in world.talks}
+    some = [one for other in others if other is not world for one in other.asked if not own & one.conversations]
+    return random.Random(world.id).sample(some, min(len(some), max(FEWEST_FOREIGN, len(world.asked))))
 
 
 def _share_in(text: str, asked: Asked) -> float | None:
@@ -192,8 +235,17 @@ def _share_in(text: str, asked: Asked) -> float | None:
 @click.option("--together", is_flag=True, help="Use one workspace for all test sets of all files.")
 @click.option("--every", type=click.IntRange(1), default=1, help="Use only every Nth test set.", metavar="N")
 @click.option("--types", is_flag=True, help="Add the figures of each question type.")
+@click.option("--foreign", is_flag=True, help="Also ask questions of other test sets, and measure the confidence.")
 @click.pass_obj
-def main(target: options.Target, files: tuple[Path, ...], budget: int, together: bool, every: int, types: bool) -> None:
+def main(
+    target: options.Target,
+    files: tuple[Path, ...],
+    budget: int,
+    together: bool,
+    every: int,
+    types: bool,
+    foreign: bool,
+) -> None:
     """Measure the search with labelled questions, and print how often it finds the evidence.
 
     Each line of a file is a test set: {"conversations": [{"id", "title", "messages": [{"id", "speaker", "text",
@@ -203,7 +255,7 @@ def main(target: options.Target, files: tuple[Path, ...], budget: int, together:
     """
     reports = list[Report]()
     for some in [files] if together else [[path] for path in files]:
-        reports += asyncio.run(_measure(target, some, budget, together, every))
+        reports += asyncio.run(_measure(target, some, budget, together, every, foreign))
     found: list[dict[str, str | float]] = []
     for path, report in zip(files, reports, strict=True):
         found.append({"file": path.name, **report.lines(budget)})
@@ -221,12 +273,13 @@ def main(target: options.Target, files: tuple[Path, ...], budget: int, together:
 
 
 async def _measure(
-    target: options.Target, paths: Sequence[Path], budget: int, together: bool, every: int
+    target: options.Target, paths: Sequence[Path], budget: int, together: bool, every: int, foreign: bool
 ) -> list[Report]:
     """A report for each file. `together` puts all test sets of all files into one workspace."""
     files = [read(path)[::every] for path in paths]
     files = with_own_ids(files) if together else files
     reports = [Report() for _ in files]
+    everywhere = [world for some in files for world in some]
     messages = sum(len(talk.lines) for worlds in files for world in worlds for talk in world.talks)
     with tempfile.TemporaryDirectory(prefix="palaver-eval-") as home:
         app = App(load({"home": Path(home), "database_url": target.database_url}))
@@ -244,6 +297,8 @@ async def _measure(
                         await background.make_all(here, progress)
                         if not together:
                             report.outcomes += [await evaluate(here, asked, budget) for asked in world.asked]
+                        for asked in foreign_to(world, everywhere) if foreign and not together else ():
+                            report.foreign.append((await ask(here, asked)).confidence or 0.0)
             if shared:
                 await nearest.load_whole(shared)
                 for report, worlds in zip(reports, files, strict=True):

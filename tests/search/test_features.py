@@ -117,10 +117,10 @@ def test_the_kind_of_a_document_follows_from_its_source_and_speakers():
 
 
 def test_every_weight_is_of_something_that_is_seen():
-    kinds = {"people", "assistant"}
-    assert set(weights()) == kinds | {"word"} | {f"{kind} with meaning" for kind in kinds}
-    for kind in weights().values():
-        assert set(kind) <= set(Features._fields)
+    kinds = ("people", "assistant", "word", "people with meaning", "assistant with meaning")
+    assert set(weights()) == {*kinds, "confidence", "confidence with meaning"}
+    for kind in kinds:
+        assert set(weights()[kind]) <= set(Features._fields)
 
 
 def test_the_score_is_the_weighed_sum():

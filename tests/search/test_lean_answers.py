@@ -103,7 +103,7 @@ def test_hits_are_lean_with_the_core_tools_or_on_request(api: httpx.Client, libr
     library.note(f"{SAYS} {unique}", title="Formats")
     answer = Mcp(api, path).call("knowledge_search", query=unique)
     (hit,) = answer["results"]
-    assert set(answer) == {"results", "has_more"}
+    assert set(answer) == {"results", "has_more", "confidence"}
     assert set(hit) == {"uri", "title", "created_at", "snippet", "source"}
     assert (hit["title"], hit["source"], unique in hit["snippet"]) == ("Formats", "notes", True)
     verbose = Mcp(api, path).call("knowledge_search", query=unique, verbose=True)["results"][0]

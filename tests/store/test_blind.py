@@ -10,6 +10,7 @@ from tests.store.bus import HUMAN, Bus
 from palaver.model.people import Caller
 from palaver.model.sessions import Turn
 from palaver.model.times import micros, now
+from palaver.operations.search.knowledge import SearchKnowledge, search_knowledge
 from palaver.operations.sessions.owners import owner_or_new
 from palaver.operations.sessions.recording import append
 from palaver.store.engines.database import Lookup, Reader, Scope
@@ -65,6 +66,23 @@ async def test_the_order_of_an_agents_candidates_does_not_depend_on_hidden_messa
     for _ in range(20):
         await bus.post(thread, "sea and a long text about other things", metadata=HUMAN_ONLY)
     assert await bus.here.read(order) == before
+
+
+async def test_hidden_messages_do_not_change_the_confidence(bus: Bus):
+    thread = await bus.thread()
+    for text in ("the first boat is red", "the second boat is at sea"):
+        await bus.post(thread, text)
+    request = SearchKnowledge(query="Which boat is at sea?", dedupe=False)
+
+    async def asked() -> float | None:
+        answer = await search_knowledge.work(bus.here, AGENT, request)
+        return None if answer.confidence is None else float(answer.confidence)
+
+    before = await asked()
+    assert before
+    for n in range(20):
+        await bus.post(thread, f"boat {n} of the sea and all that", metadata=HUMAN_ONLY)
+    assert await asked() == before
 
 
 async def test_sessions_of_others_do_not_take_the_place_of_a_title(bus: Bus, monkeypatch: pytest.MonkeyPatch):

@@ -164,6 +164,7 @@ class SearchResponse:
     `time` are the periods that the query names. Both are there if `explain` was set. `operators` are the operators of
     the query (`from:ada`) as they were read. `read_as` are words that no passage has, each with the similar word that
     was searched instead; a word in double quotes is searched as it is. `counts` is there if it was asked for.
+    `confidence` says how likely an answer is among the first ten results, from 0 to 1; null for operators alone.
     """
 
     results: list[ResultItem | SaidItem | CompactItem | LeanItem]
@@ -181,6 +182,7 @@ class SearchResponse:
     time: list[NamedTime] | None = None
     operators: dict[str, list[str]] | None = None
     read_as: dict[str, str] | None = None
+    confidence: float | None = None
     counts: Counts | None = None
 
 

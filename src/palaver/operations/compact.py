@@ -52,7 +52,7 @@ FIELDS: dict[type, str] = {
 }
 """The fields of short answers and of their parts, in order."""
 COMPACT = FIELDS | {
-    SearchResponse: "results has_more next_offset suppressed session_id errors hint read_as",
+    SearchResponse: "results has_more next_offset suppressed session_id errors hint read_as confidence",
     GetResponse: "meta content attachments truncated next_cursor paging",
     OwnHits: "count hits available message hint",
     LeanItem: "uri title author created_at snippet source project",

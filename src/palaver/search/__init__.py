@@ -16,6 +16,7 @@ from palaver.search import results
 from palaver.search.hits import place_hits, read_texts
 from palaver.search.question import Question
 from palaver.search.ranking import score
+from palaver.search.ranking.confidence import confidence
 from palaver.search.recall import find_hits
 from palaver.search.results import Results
 from palaver.search.speaker import find_speaker
@@ -47,4 +48,5 @@ def search(read: Reader, question: Question, scopes: Sequence[Scope], order: Ord
         ranked = results.spread(ranked)
     if order == "relevance":
         ranked = results.put_exact_first(read, question, scopes, ranked, hits)
-    return Results(question, ranked, more, hits)
+    is_named = bool(ranked) and ranked[0].why.named_by is not None
+    return Results(question, ranked, more, hits, 1.0 if is_named else confidence(question, hits, ranking))

@@ -9,6 +9,7 @@ from palaver.model.requests import Request
 
 NO_WORD = "There is no word to look for in this query."
 CAPPED = "Very many {} match; only the newest were ranked. Add a word to narrow the search."
+NOT_HERE = "Probably not in memory: these results may only be similar."
 NOT_RECORDED = "None of your sessions has been recorded yet."
 
 

@@ -17,6 +17,7 @@ from palaver.model.times import instant, iso, micros
 from palaver.search import hints, results, search
 from palaver.search.ask import Ask
 from palaver.search.present import SNIPPET, lean_items, present
+from palaver.search.ranking.confidence import UNLIKELY
 from palaver.search.ranking.score import ScoredPassage
 from palaver.search.results import Result, Results, is_weak, one_of_each_conversation
 from palaver.search.scope import readable_scopes
@@ -93,6 +94,7 @@ def find_page(read: Reader, ask: Ask) -> Page:
         matched=found.matched,
         left_out=found.left_out,
         capped=found.capped,
+        confidence=found.confidence,
         explanations=_explanations(page) if ask.explain else None,
         time=[named_time(one) for one in ask.question.times] if ask.explain else None,
         operators=dict(ask.operators.values) or None,
@@ -152,7 +154,7 @@ def hint_for(read: Reader, ask: Ask, page: SearchResponse, *, is_again: bool) ->
     if page.suppressed:
         count = f"{page.suppressed} result{'' if page.suppressed == 1 else 's'}"
         return f"{count} shown earlier in this session left out. To see all results, search with dedupe: false."
-    return None
+    return hints.NOT_HERE if page.confidence is not None and page.confidence < UNLIKELY else None
 
 
 def count_unasked(read: Reader, ask: Ask) -> str:

@@ -69,6 +69,8 @@ class Results:
     more: int = 0
     """The estimated number of results after these."""
     hits: Hits | None = None
+    confidence: float | None = None
+    """How likely an answer is among the first results; None if nothing was asked."""
     listed: tuple[int, ...] = ()
     """The passages of a search without words."""
     listed_capped: Capped | None = None

@@ -105,6 +105,8 @@ def search(
         _show_in_blocks(answer["results"])
         if answer["has_more"]:
             output.note(f"There are more results: --offset {answer['next_offset']}.")
+        if answer["hint"]:
+            output.note(answer["hint"])
     else:
         output.show(answer, target.format, columns=COLUMNS, rows="results")
 

@@ -48,19 +48,26 @@ class ScoredPassage(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Scored passages, and the lowest score of a passage that was read."""
+    """Scored passages."""
 
     passages: list[ScoredPassage]
     lowest: float
+    """The lowest score of a passage that was read."""
+    points: Sequence[float]
+    """The weighed sums of the features of the passages that were read."""
+    share_known: float
+    """The share of these that have a vector."""
+    is_assistant: bool = False
+    """The best of these is from talk with an assistant."""
 
 
 def rank(read: Reader, question: Question, candidates: Candidates, texts: Sequence[CandidateText]) -> Ranking:
     """Score the candidates: those that were read by their features, the others by their cover, below them."""
-    scored = _score_texts(read, question, candidates, texts) if texts else []
-    lowest = min((one.score for one in scored), default=1.0)
-    was_read = {one.at.passage_id for one in scored}
+    scored = _score_texts(read, question, candidates, texts) if texts else Ranking([], 1.0, (), 0.0)
+    was_read = {one.at.passage_id for one in scored.passages}
     unread = [one for one in candidates.placed if one.passage_id not in was_read]
-    return Ranking(scored + [_score_unread(one, candidates, lowest) for one in unread], lowest)
+    others = [_score_unread(one, candidates, scored.lowest) for one in unread]
+    return scored._replace(passages=scored.passages + others)
 
 
 def rank_rest(read: Reader, candidates: Candidates, lowest: float) -> list[ScoredPassage]:
@@ -76,23 +83,21 @@ def _score_unread(one: Candidate, candidates: Candidates, lowest: float) -> Scor
     return ScoredPassage(one, score, has_all=weights.has_all(terms), has_any=True)
 
 
-def _score_texts(
-    read: Reader, question: Question, candidates: Candidates, texts: Sequence[CandidateText]
-) -> list[ScoredPassage]:
+def _score_texts(read: Reader, question: Question, candidates: Candidates, texts: Sequence[CandidateText]) -> Ranking:
     passages = passages_of(question, texts)
     matches = TermMatches(question, candidates.hits.weights.rarity, passages)
     similarity = _similarity(read, question, matches, candidates)
     features = features_of(matches, candidates.cover, similarity)
     weights = {kind: weights_of(kind, similarity.share_known) for kind in {one.kind for one in passages}}
-    points = [weighed_sum(one, weights[passage.kind]) for passage, one in zip(passages, features, strict=True)]
-    points = [value + SAID * is_said for value, is_said in zip(points, matches.is_said, strict=True)]
+    sums = [weighed_sum(one, weights[passage.kind]) for passage, one in zip(passages, features, strict=True)]
+    points = [value + SAID * is_said for value, is_said in zip(sums, matches.is_said, strict=True)]
     if not question.is_asked and len(question.words) > 1:
         step = max(points) - min(points) + 1.0
         points = [value + step * tier for value, tier in zip(points, matches.keyword_tiers(), strict=True)]
     else:
         points = _joined_words_first(points, matches)
     best = max(points)
-    return [
+    scored = [
         ScoredPassage(
             text.at,
             exp((value - best) / SOFTNESS),
@@ -102,6 +107,8 @@ def _score_texts(
         )
         for number, (text, value, one) in enumerate(zip(texts, points, features, strict=True))
     ]
+    kind = passages[points.index(best)].kind
+    return Ranking(scored, min(one.score for one in scored), sums, similarity.share_known, kind == "assistant")
 
 
 def _similarity(read: Reader, question: Question, matches: TermMatches, candidates: Candidates) -> Similarity:
