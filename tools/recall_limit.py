@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evaluate import add_conversations, read
 from palaver.app import App
-from palaver.operations.catchup.recall import FEWEST_TERMS, LIMIT, points_of
+from palaver.operations.catchup.recall import FEWEST_TERMS, LIMIT
 from palaver.search import search
 from palaver.search.question import parse
 from palaver.settings import Settings
@@ -23,13 +23,11 @@ from palaver.store.engines.database import Reader, Scope
 SETS, QUESTIONS = 30, 20
 
 
-def points(reader: Reader, text: str) -> float:
+def confidence(reader: Reader, text: str) -> float:
     question = parse(text)
     if len(question.terms) < FEWEST_TERMS:
         return 0.0
-    found = search(reader, question, [Scope(("chats",))], "relevance", 1).ranked
-    best = next((one.why.features for one in found if one.why.features), None)
-    return points_of(best) if best else 0.0
+    return search(reader, question, [Scope(("chats",))], "relevance", 1).confidence or 0.0
 
 
 async def main(paths: list[str]) -> None:
@@ -48,10 +46,10 @@ async def main(paths: list[str]) -> None:
                 await add_conversations(here, world)
                 for texts, found in ((mine, own), (others, foreign)):
                     for text in dice.sample(texts, min(QUESTIONS, len(texts))):
-                        found.append(await here.read(lambda reader, text=text: points(reader, text)))
+                        found.append(await here.read(lambda reader, text=text: confidence(reader, text)))
                 await app.close()
     print("| limit | speaks where memory has the answer | speaks where it has none |\n|---|---|---|")
-    for limit in (LIMIT - 1, LIMIT - 0.5, LIMIT, LIMIT + 0.5, LIMIT + 1):
+    for limit in (0.6, 0.7, LIMIT, 0.9):
         shares = [100 * sum(one >= limit for one in some) / max(1, len(some)) for some in (own, foreign)]
         print(f"| {limit} | {shares[0]:.0f} % | {shares[1]:.1f} % |")
 

@@ -1,6 +1,6 @@
-"""Evidence from memory for a prompt. It is silent unless the best passage very likely belongs to the prompt.
+"""Evidence from memory for a prompt. It is silent unless the search is confident that memory has an answer.
 
-The weights and the limit were chosen on labelled questions: see docs/guides/ranking.md and tools/recall_limit.py.
+The limit was chosen on labelled questions: see docs/guides/ranking.md and tools/recall_limit.py.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from palaver.search.ask import ask_in
 from palaver.search.context import evidence_for
 from palaver.search.open import PER_TOKEN
 from palaver.search.question import Question, parse
-from palaver.search.ranking.features import Features
 from palaver.search.results import Results
 from palaver.store.engines.database import Reader, Scope
 from palaver.store.sessions import sessions
@@ -24,9 +23,8 @@ LONGEST_PROMPT = 2_000
 """Only the beginning of a prompt is searched for. Longer ones are pasted texts."""
 FEWEST_TERMS = 3
 """Prompts with fewer terms, such as "go on", ask for nothing in memory."""
-WEIGHTS = {"near": 1.7, "pairs": 2.9, "document_cover": 3.4, "document_like": 4.6}
-LIMIT = 7.5
-"""The sum of weighed features from which the best passage is shown."""
+LIMIT = 0.8
+"""The confidence from which evidence is shown."""
 
 
 async def evidence(workspace: Workspace, caller: Caller, prompt: str, session: str, max_tokens: int) -> str:
@@ -50,13 +48,5 @@ async def evidence(workspace: Workspace, caller: Caller, prompt: str, session: s
 
 
 def is_answered(question: Question, results: Results) -> bool:
-    """Whether the best passage very likely belongs to the question."""
-    if len(question.terms) < FEWEST_TERMS:
-        return False
-    best = next((one.why.features for one in results.ranked if one.why.features), None)
-    return best is not None and points_of(best) >= LIMIT
-
-
-def points_of(features: Features) -> float:
-    points: float = sum(weight * getattr(features, name) for name, weight in WEIGHTS.items())
-    return points
+    """Whether memory very likely has what the prompt asks for."""
+    return len(question.terms) >= FEWEST_TERMS and (results.confidence or 0.0) >= LIMIT

@@ -42,6 +42,8 @@ class Signs(NamedTuple):
     """The share of the question that no passage has; rare terms count more."""
     cover: float
     """The most that a result covers of the question."""
+    near: float
+    """The most that a result covers of it within twenty words."""
     document_cover: float
     """How much the conversation of the first result covers."""
     words_like: float
@@ -61,6 +63,10 @@ class Signs(NamedTuple):
     terms: float
     read: float
     """The logarithm of the number of passages that were read."""
+    matches: float
+    """The logarithm of the number of passages that were found. By chance more match in a larger memory."""
+    length: float
+    """The length of the first result. A long one covers more by chance."""
     always: float = 1.0
 
 
@@ -97,6 +103,7 @@ def signs_of(question: Question, hits: Hits, ranking: Ranking) -> Signs:
         fifth=behind(4, 6.0),
         missing=sum(rare for n, rare in enumerate(rarity) if not known & only(n)) / (sum(rarity) or 1.0),
         cover=max(one.features.cover for one in first if one.features),
+        near=max(one.features.near for one in first if one.features),
         document_cover=best.document_cover,
         words_like=best.words_like,
         meaning=best.meaning,
@@ -108,4 +115,6 @@ def signs_of(question: Question, hits: Hits, ranking: Ranking) -> Signs:
         is_assistant=float(ranking.is_assistant),
         terms=min(len(question.terms), 12) / 12,
         read=log1p(len(read)),
+        matches=log1p(hits.count),
+        length=best.length,
     )
