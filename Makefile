@@ -4,7 +4,7 @@ ARGS ?=
 export PYTHON
 
 BIN := .venv/bin
-TESTS := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder --timeout 300
+TESTS := $(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder --timeout 300
 HAVE_RUNTIME := .venv/.have-runtime
 HAVE_DEV := .venv/.have-dev
 

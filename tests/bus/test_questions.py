@@ -291,6 +291,7 @@ def test_no_answer_goes_to_another_question(api: httpx.Client):
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(900)  # four thousand requests
 @BOTH_ENGINES
 def test_no_answer_of_a_thousand_goes_to_another_question(api: httpx.Client):
     assert race(api, 1_000) == {"wrong": 0, "answered": 1_000, "refused": 1_000}

@@ -135,6 +135,7 @@ def test_somebody_who_reads_older_messages_is_not_moved_by_a_burst(window: Openi
     box = page.locator(".scroll[role=log]")
     box.evaluate("box => box.scrollTop = box.scrollHeight / 3")
     place = "box => [...box.querySelectorAll('.message')].find((one) => one.getBoundingClientRect().top > 200)"
+    expect(page.locator(".message.late")).to_have_count(0)  # from now on nothing moves by itself
     page.wait_for_timeout(300)
     seq = box.evaluate(f"box => ({place})(box).dataset.seq")
     top = f"box => box.querySelector('.message[data-seq=\"{seq}\"]').getBoundingClientRect().top"

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import signal
 import stat
 import subprocess
@@ -58,6 +59,11 @@ class Stdio(Mcp):
     def hear(self) -> dict[str, Any]:
         assert self._process.stdout
         return dict(json.loads(self._process.stdout.readline()))
+
+    def has_spoken(self) -> bool:
+        """Is there something to hear?"""
+        assert self._process.stdout
+        return bool(select.select([self._process.stdout], [], [], 0)[0])
 
     def exchange(self, method: str, **params: Any) -> dict[str, Any]:
         id = self.begin(method, **params)
