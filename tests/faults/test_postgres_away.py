@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from tests.conftest import postgres_server, stop_at_once
+from tests.conftest import postgres_server, roomy_memory, stop_at_once
 from tests.faults.press import IS_LONG, Client, must_be_whole, must_keep_its_promises, pressing, tell
 from tests.faults.streams import Frame, Stream
 from tests.helpers import PATIENCE, eventually, start_server, started
@@ -28,7 +28,7 @@ DROPS, RESTARTS = (30, 8) if IS_LONG else (3, 1)
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[Any]:
     """A PostgreSQL of our own, to be stopped and started."""
-    with postgres_server() as server:
+    with postgres_server(roomy_memory()) as server:
         yield server
 
 
