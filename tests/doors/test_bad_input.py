@@ -116,6 +116,7 @@ def good_body(operation: Operation) -> dict[str, Any]:
         "client": "codex", "session": "s", "tool": "Bash", "input": {}, "seconds": 1, "answer": "yes", "text": "x",
         "target_url": "https://example.org/", "path": "a.py", "line": "x = 1", "error": "Error: no such file",
         "edit": "1", "files": [{"path": "a.py"}],
+        "patterns": ["src/a.py"],
     }  # fmt: skip
     if operation.name == "get_knowledge":
         return {"source": "notes", "id": "x"}  # required of tools, which leave no other way open

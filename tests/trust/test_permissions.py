@@ -104,6 +104,13 @@ def _fix(things: Things) -> str:
     return next((str(one["fix_id"]) for one in known if one["commands"] == [command]), "1-0")
 
 
+def _claim(things: Things) -> str:
+    project = word("project")
+    if things.owner.is_agent:  # an agent claims files where it works
+        things.post("/api/hooks/session-start", client="codex", session=word(), project=project)
+    return str(things.post("/api/claims", patterns=[word()], project=project)["claims"][0]["claim_id"])
+
+
 def _agent(things: Things) -> str:
     """The owner itself. For people an agent that they registered."""
     if things.owner.is_agent:
@@ -136,6 +143,7 @@ MAKERS: dict[str, Callable[[Things], str]] = {
     "thread_id": lambda things: Thread(things.owner.makes).id,
     "message_id": lambda things: str(Thread(things.owner.makes).post(word(), author=None)["id"]),
     "question_id": lambda things: str(things.post("/api/questions", text=word(), wait_s=0)["question_id"]),
+    "claim_id": _claim,
     "template_id": lambda things: str(
         things.post("/api/templates", id=word("t"), name=word(), system_prompt="x")["id"]
     ),
@@ -241,6 +249,8 @@ def may(operation: Operation, caller: Actor, owner: str) -> bool:
             return not caller.is_agent
         case "own applications":
             return not caller.is_agent and (operation.name == "list_applications" or is_own or is_admin)
+        case "own claims":
+            return is_own or not caller.is_agent
         case "own sessions" | "shared sessions":
             return is_own or not caller.is_agent or not _names_agent(operation)
         case _:
@@ -268,7 +278,7 @@ def try_it(operation: Operation, caller: Actor, owner: Actor) -> tuple[bool, str
     if operation.routes:
         answer = _over_rest(operation, caller.api, asked)
         refused = answer.status_code in (401, 403) or (
-            answer.status_code == 404 and OWNERSHIP.get(operation.name) == "own applications"
+            answer.status_code == 404 and OWNERSHIP.get(operation.name) in ("own applications", "own claims")
         )
         return not refused or "turned off" in answer.text, f"{answer.status_code} {answer.text[:200]}"
     known = {name: value for name, value in asked.items() if name in operation.request.model_fields}

@@ -20,6 +20,7 @@ ALLOWED = {
     "operations/bus/agents.py": "people who register a known slug get that agent",
     "operations/bus/waiting.py": "checks whether the credentials in the call are new",
     "operations/bus/questions.py": "checks whether the credentials in the call are new",
+    "operations/edits/claims.py": "checks whether the credentials in the call are new",
     "search/page.py": "explains why an agent without a name finds no sessions",
     "search/sources/filters.py": "an agent that names a session means its own",
     "search/operators.py": "an agent that writes from:me means itself",

@@ -61,6 +61,8 @@ def fill(world: World, key: Key) -> None:
     for role, content in ended_by(f"uv sync --extra x{world.said}", ERROR):
         make(turns, {"role": role, "content": content})
     question = make("/api/questions", {"text": f"May I {text}?", "wait_s": 0})
+    files = {"patterns": [f"src/{world.said}/**"], "project": f"p-{world.said}", "because": text}
+    (claim,) = make("/api/claims", files)["claims"]
     note = make("/api/notes", {"title": f"note {text}", "content": f"written {text}", "keywords": [text]})
     for _ in range(int(things.pop("numbers"))):
         lines = [{"start": 0, "end": 2, "text": f"spoken {text}"}]
@@ -89,6 +91,7 @@ def fill(world: World, key: Key) -> None:
         "point": api.get("/api/open-points").json()["points"][0]["point"],
         "fix_id": api.get("/api/fixes").json()["fixes"][0]["fix_id"],
         "question_id": question["question_id"],
+        "claim_id": claim["claim_id"],
         "note_id": note["id"],
         "media_id": str(media["id"]),
         "character_id": str(character["id"]),
@@ -114,7 +117,7 @@ def fill(world: World, key: Key) -> None:
 LISTS = (
     "/api/threads", "/api/agents", "/api/templates", "/api/v1/sessions", "/api/archive", "/api/notes", "/api/media",
     "/api/chats", "/api/characters", "/api/prompts", "/api/tokens", "/api/applications", "/api/searches", "/api/questions",
-    "/api/webhooks",
+    "/api/webhooks", "/api/claims",
 )  # fmt: skip
 
 
@@ -240,6 +243,7 @@ CONSTANT: dict[str, Any] = {
     "turns": [],
     "operator": "from",
     "path": "src/a.py",
+    "patterns": ["src/a.py"],
     "line": "x = 1",
     "error": ERROR,
 }
@@ -250,13 +254,13 @@ REFERS = {
     "thread_id", "message_id", "agent_id", "agent", "template_id", "session", "session_id", "note_id", "media_id",
     "character_id", "prompt_id", "conversation_id", "token_id", "application_id", "uri", "reply_to_msg_id", "query", "id",
     "prompt_id_or_name", "for_agent", "search_id", "point", "question_id", "webhook_id",
-    "fix_id",
+    "fix_id", "claim_id",
 }  # fmt: skip
 
 CREATES = {
     "connect", "create_thread", "register_agent", "create_template", "record_turn", "record_own_turn", "merge_turns",
     "create_note", "create_media", "create_chat", "create_character", "create_prompt", "create_token", "save_search",
-    "ask_human", "add_webhook",
+    "ask_human", "add_webhook", "claim",
 }  # fmt: skip
 
 

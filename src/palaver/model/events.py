@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import orjson
 
+from palaver.model.claims import Claim
 from palaver.model.messages import InboxQuestion, Message, Reaction, Receipt, Thread
 from palaver.model.people import Agent
 from palaver.model.visibility import FOR_PEOPLE, mask_payload
@@ -28,6 +29,8 @@ ChangeType = Literal[
     "question.new",
     "question.answered",
     "question.expired",
+    "claim.new",
+    "claim.ended",
 ]
 EventType = Literal[ChangeType, "reset", "webhook.test"]
 
@@ -137,6 +140,11 @@ def question_changed(type: EventType, question: InboxQuestion, metadata: dict[st
     others = {"message_id": question.question_id, "expires_at": question.expires_at, "content": question.text}
     payload = _payload(question, *names, **others, metadata=metadata)
     return Event(type, question.thread_id, payload, question.question_id)
+
+
+def claim_changed(type: EventType, claim: Claim) -> Event:
+    """Who may see a claim lists the claims: its files and project are not in the event."""
+    return Event(type, None, _payload(claim, "claim_id", "agent_id", thread_id=None))
 
 
 def _payload(source: object, *names: str, **others: Any) -> bytes:

@@ -219,6 +219,15 @@ def must_reach_sessions_of(caller: Caller, agent_id: str | None) -> None:
         raise Forbidden("An agent can access only its own sessions.")
 
 
+# Claims on files
+
+
+def is_own_claim(caller: Caller, claim: Claim) -> bool:
+    if caller.acting_agent:
+        return claim.agent_id == caller.acting_agent
+    return claim.agent_id is None and not caller.is_agent and claim.holder == caller.name
+
+
 # Tokens
 
 

@@ -25,6 +25,7 @@ from palaver.operations.bus.connect import Connected, ConnectedAgent, ConnectedT
 from palaver.operations.bus.messages import EditedMessage, Messages, PostedMessage, show
 from palaver.operations.bus.threads import Threads
 from palaver.operations.bus.waiting import Waited
+from palaver.operations.edits.claims import Claims, ListedClaim
 from palaver.operations.sessions.searching import ConversationHit, OwnHits
 
 ERROR_TOKENS = 4_000
@@ -46,6 +47,8 @@ FIELDS: dict[type, str] = {
     ),
     Threads: "threads total has_more next_cursor",
     Thread: "thread_id topic status current_seq message_count updated_at system_prompt template_id summary metadata",
+    Claims: "claims",
+    ListedClaim: "claim_id holder is_yours project pattern kind because expires_at",
     Connected: "agent thread messages current_seq truncated has_more reply_token next hint",
     ConnectedAgent: "agent_id name slug token display_name",
     ConnectedThread: "thread_id topic status created system_prompt metadata",
@@ -69,6 +72,7 @@ FORMS: dict[Answers, dict[type, str]] = {"full": {}, "plain": PLAIN, "compact": 
 DEFAULTS: dict[str, Any] = {
     "role": "user", "priority": "normal", "mentions": [], "edit_version": 0, "reached": [], "unknown_names": [],
     "receipts": [], "description": "", "capabilities": [], "skills": [], "suppressed": 0, "available": True,
+    "because": "", "is_yours": False,
 }  # fmt: skip
 """Values that say nothing, by the names of their fields. They are left out, and so is null."""
 

@@ -17,7 +17,7 @@ from palaver.operations.bus import (
     waiting,
 )
 from palaver.operations.catchup import catch_up, handoff, hooks, open_points, permission_requests, wake
-from palaver.operations.edits import editing, radar, why
+from palaver.operations.edits import claims, editing, radar, why
 from palaver.operations.fixes import fixes
 from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
@@ -74,6 +74,9 @@ OPERATIONS: tuple[Operation, ...] = (
     reactions.react,
     reactions.unreact,
     reactions.list_reactions,
+    claims.claim,
+    claims.release,
+    claims.list_claims,
     questions.ask_human,
     questions.get_question,
     questions.list_questions,

@@ -31,13 +31,14 @@ OWN_NAME = Rule("own name", "everybody, in their own name")
 ITSELF = Rule("itself", "the agent itself, or who has the secret of the agent")
 OWN_AGENTS = Rule("own agents", "the agent itself; the person it belongs to; admins who are people")
 OWN_SESSIONS = Rule("own sessions", "people: sessions of all agents; agents: their own")
+OWN_CLAIMS = Rule("own claims", "people: claims of everybody; agents: their own")
 SHARED_SESSIONS = Rule("shared sessions", "people: sessions of all agents; agents: their own and shared ones")
 MASKED = Rule("masked", "everybody; agents do not see messages for people only")
 PEOPLE = Rule("people", "people")
 OWN_APPLICATIONS = Rule("own applications", "people: what they let in themselves; admins: all of the workspace")
 RULES = (
-    EVERYBODY, AUTHOR, CREATOR, PARTICIPANT, OWN_NAME, ITSELF, OWN_AGENTS, OWN_SESSIONS, SHARED_SESSIONS, MASKED,
-    PEOPLE, OWN_APPLICATIONS,
+    EVERYBODY, AUTHOR, CREATOR, PARTICIPANT, OWN_NAME, ITSELF, OWN_AGENTS, OWN_SESSIONS, OWN_CLAIMS, SHARED_SESSIONS,
+    MASKED, PEOPLE, OWN_APPLICATIONS,
 )  # fmt: skip
 
 
@@ -82,6 +83,9 @@ TABLE: tuple[Row, ...] = (
     _row("questions", "read", OWN_NAME, "list_questions", "get_question"),
     _row("questions", "write", OWN_NAME, "ask_human"),
     _row("questions", "write", PEOPLE, "answer_question"),
+    _row("claims on files", "read", SHARED_SESSIONS, "list_claims"),
+    _row("claims on files", "write", OWN_NAME, "claim"),
+    _row("claims on files", "write", OWN_CLAIMS, "release"),
     _row("templates", "read", EVERYBODY, "list_templates", "get_template"),
     _row("templates", "write", EVERYBODY, "create_template", "update_template", "delete_template"),
     _row("agents", "read", EVERYBODY, "list_agents", "get_agent"),

@@ -54,6 +54,7 @@ def _sections_of(news: News, text_length: int) -> list[Section]:
     return [
         Section(FOR_YOU, _lines(news.mentions, text_length), at_once=3),
         Section("Being edited now:", [f"- {notable.one_line(one, 240)}" for one in news.edits]),
+        Section("Files that others hold:", [f"- {one}" for one in news.claims]),
         Section("Questions without an answer:", _lines(news.questions, text_length)),
         Section(WORK, [_session_line(one) for one in news.sessions]),
         Section("Decisions:", _lines(news.decisions, text_length)),

@@ -11,8 +11,9 @@ from palaver.model.answers import answer_of
 from palaver.model.messages import Message
 from palaver.model.people import Caller, title_of
 from palaver.operations.catchup.session_facts import SessionFacts, left_open, read_facts, substance_of
+from palaver.operations.edits.claims import in_words
 from palaver.operations.edits.editing import lines_for
-from palaver.store.bus import read_marks
+from palaver.store.bus import claims, read_marks
 from palaver.store.bus.read_marks import Mention, ThreadReader, Unread, UnreadThread
 from palaver.store.engines.database import Reader
 from palaver.text import notable
@@ -83,6 +84,8 @@ class News:
     project_threads: list[ProjectThread] = field(default_factory=list)
     edits: list[str] = field(default_factory=list)
     """Which files others edit in the project now."""
+    claims: list[str] = field(default_factory=list)
+    """Which files others hold in the project, until when and why."""
 
 
 @dataclass(slots=True)
@@ -114,6 +117,8 @@ def collect(
     if project:
         news.sessions = recent_sessions(read, caller, project, without_session)
         news.edits = lines_for(read, caller, project)
+        held = claims.seen_by(read, caller, project)
+        news.claims = [in_words(one) for one in held if not visibility.is_own_claim(caller, one)]
         known = {thread.thread_id for thread in news.threads}
         project_threads = read_marks.threads_of_project(read, project)
         news.project_threads = [answer_of(ProjectThread, one) for one in project_threads if one.id not in known]

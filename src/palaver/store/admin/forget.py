@@ -30,6 +30,7 @@ SMALL_TABLES = {
     "reaction": ("all_reactions", "forget_reaction"),
     "saved search": ("all_saved_searches", "forget_saved_search"),
     "template": ("templates", "delete_template"),
+    "claim": ("all_claims", "forget_claim"),
     "import": ("all_import_jobs", "forget_import_job"),
 }
 """Rows that are removed if they contain the text: the statement that lists them and the one that removes one."""

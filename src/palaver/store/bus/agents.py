@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from palaver.errors import Unauthorized, must_be_found
 from palaver.model.ids import new_id
 from palaver.model.people import OTHER_NAMES, Agent, program_of
-from palaver.model.projects import identity_of
+from palaver.model.projects import identity_of, same_project
 from palaver.model.sessions import Owner
 from palaver.model.times import micros, now
 from palaver.store.admin.tokens import hash_of
@@ -282,6 +282,17 @@ def has_left(read: Reader, agent_id: str) -> bool:
     return bool(read.must("agent", id=agent_id)["is_released"])
 
 
+def of_shell(read: Reader, words: list[str]) -> Row | None:
+    """The session with hooks in whose shell a command runs. `words` are the processes above the command, the nearest
+    first, and the ids of sessions in its environment: an agent may have been started in the shell of another one."""
+    known = read.all("hook_connections")
+    running = [row for row in known if not has_ended(row["id_hash"])]
+    processes = {process_of(row["id_hash"]): row for row in reversed(running)}
+    sessions = {without_process(row["id_hash"]): row for row in known}
+    found = (processes.get(int(word)) if word.isdecimal() else sessions.get(hook_prefix(word)) for word in words)
+    return next(filter(None, found), None)
+
+
 def set_hook_connection(change: Change, known: HookConnection, **changed: Any) -> None:
     """Store what a session does now, or which call waits to wake it."""
     values = known._replace(**changed)._asdict()
@@ -340,6 +351,11 @@ def reported_project(read: Reader, agent_id: str, program: str, folder: str, sin
     rows = read.all("reported_projects", agent_id=agent_id, program=program, since=micros(since))
     found = {row["project"] for row in rows if not folder or row["folder"] == folder}
     return found.pop() if len(found) == 1 else ""
+
+
+def reports_from(read: Reader, agent_id: str, project: str) -> bool:
+    """Whether hooks of the agent have reported from a project."""
+    return any(same_project(row["project"], project) for row in read.all("projects_of_hooks", agent_id=agent_id))
 
 
 def connected_as(read: Reader, key: str) -> str | None:

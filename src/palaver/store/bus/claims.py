@@ -95,9 +95,7 @@ def end_session(change: Change, session_id: str) -> bool:
 
 
 def session_of(read: Reader, caller: Caller, agent: Agent) -> str | None:
-    """The connection whose end frees what an agent claims now: its only session with hooks, else this connection."""
-    keys = [row["id_hash"] for row in agents.running_connections(read, agent.id)]
+    """The connection whose end frees what an agent claims now: its only session with hooks, else this one."""
+    keys = [agents.without_process(row["id_hash"]) for row in agents.running_connections(read, agent.id)]
     hooked = [key for key in keys if key.startswith("hook:")]
-    if len(hooked) == 1:
-        return agents.without_process(hooked[0])
-    return caller.session.key if caller.session.key in keys else None
+    return hooked[0] if len(hooked) == 1 else caller.session.key if caller.session.key in keys else None

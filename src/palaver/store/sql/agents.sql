@@ -85,6 +85,9 @@ ON CONFLICT (id_hash) DO UPDATE SET agent_id = excluded.agent_id, used_at = excl
 SELECT DISTINCT project, folder FROM agent_connections
 WHERE agent_id = :agent_id AND program = :program AND project <> '' AND used_at >= :since;
 
+-- name: projects_of_hooks  where the hooks of an agent reported from
+SELECT DISTINCT project FROM agent_connections WHERE agent_id = :agent_id AND substr(id_hash, 1, 5) = 'hook:';
+
 -- name: connected_agent  the agent of a connection
 SELECT agent_id FROM agent_connections WHERE id_hash = :id_hash;
 
@@ -92,6 +95,9 @@ SELECT agent_id FROM agent_connections WHERE id_hash = :id_hash;
 SELECT id_hash AS key, agent_id, state, turn, waiter, announced, task FROM agent_connections
 WHERE id_hash LIKE :pattern
 ORDER BY used_at DESC LIMIT 1;
+
+-- name: hook_connections  the sessions that hooks reported, the latest first
+SELECT id_hash, agent_id, project FROM agent_connections WHERE substr(id_hash, 1, 5) = 'hook:' ORDER BY used_at DESC;
 
 -- name: set_hook_session  what a session does now, and which call waits to wake it
 UPDATE agent_connections SET state = :state, turn = :turn, waiter = :waiter, announced = :announced, task = :task

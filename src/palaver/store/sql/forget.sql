@@ -22,6 +22,9 @@ SELECT id, reaction FROM reactions;
 -- name: all_saved_searches  the saved searches of everybody
 SELECT id, name, query FROM saved_searches;
 
+-- name: all_claims  the claims on files of everybody
+SELECT id, pattern, because FROM claims;
+
 -- name: all_import_jobs  imports of uploads
 SELECT id, state FROM import_jobs;
 
@@ -30,6 +33,9 @@ DELETE FROM reactions WHERE id = :id;
 
 -- name: forget_saved_search  remove a saved search by its id
 DELETE FROM saved_searches WHERE id = :id;
+
+-- name: forget_claim  remove a claim by its id
+DELETE FROM claims WHERE id = :id;
 
 -- name: forget_import_job  remove an import by its id
 DELETE FROM import_jobs WHERE id = :id;

@@ -15,6 +15,8 @@ const TYPES = [
   "question.new",
   "question.answered",
   "question.expired",
+  "claim.new",
+  "claim.ended",
   "agent.online",
   "agent.offline",
   "agent.session",

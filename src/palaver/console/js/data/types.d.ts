@@ -87,6 +87,16 @@ export interface Mention {
 }
 
 // A question of an agent to people.
+export interface Claim {
+  claim_id: string;
+  project: string;
+  pattern: string;
+  kind: "exclusive" | "shared";
+  holder: string;
+  because: string;
+  expires_at: string;
+}
+
 export interface Question {
   question_id: string;
   thread_id: string;

@@ -312,6 +312,12 @@ export const texts = {
   "Welcome to palaver": "Willkommen bei palaver",
   "Palaver is a place where your AI agents and you talk in threads, with a memory and a search over everything that was said.":
     "Palaver ist ein Ort, an dem deine KI-Agenten und du in Threads reden, mit einem Gedächtnis und einer Suche über alles, was gesagt wurde.",
+  "Claimed files": "Beanspruchte Dateien",
+  "held by {name} until {time}": "gehalten von {name} bis {time}",
+  "shared by {name} until {time}": "geteilt von {name} bis {time}",
+  "End claim": "Anspruch beenden",
+  "{name} holds {pattern}. Others may edit these files then; an agent is told.":
+    "{name} hält {pattern}. Danach dürfen andere diese Dateien bearbeiten; ein Agent erfährt davon.",
   "Connect an agent": "Einen Agenten verbinden",
   "Run this in a terminal. It finds Claude Code, Codex, Cursor and other clients and connects them.":
     "Führe das in einem Terminal aus. Es findet Claude Code, Codex, Cursor und andere Programme und verbindet sie.",

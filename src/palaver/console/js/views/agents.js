@@ -12,6 +12,7 @@ import { formatNumber } from "../ui/format.js";
 import { html, nothing, redraw, repeat, t } from "../ui/templates.js";
 import { focusSearchBar } from "./search_bar.js";
 import { activityOf } from "./agents/activity.js";
+import { claimList, loadClaims } from "./agents/claim_list.js";
 
 const REFRESH_INTERVAL = 5000; // milliseconds; an agent's activity changes without an event
 const SHOWN_FOR = 7 * 864e5; // milliseconds without activity, after which an agent is behind "Show all"
@@ -40,7 +41,7 @@ export const agentsView = {
   template: () => html`<main class="pane agents">${agentModule ? agentModule.agentPage() : everyone()}</main>`,
 };
 
-const loadActivity = () => Promise.all([loadAgents(), loadWork()]);
+const loadActivity = () => Promise.all([loadAgents(), loadWork(), loadClaims()]);
 
 function everyone() {
   const online = agents.list.filter((agent) => agent.is_online).length;
@@ -48,6 +49,7 @@ function everyone() {
       ${can("admin") ? html`<a class="button" href="#/administration">${icon("key")} ${t("Administration")}</a>` : nothing}</header>
     <div class="scroll"><div class="page-body wide">
       ${agents.isLoaded ? agentList() : loading()}
+      ${claimList()}
       ${connectSection()}
     </div></div>`;
 }

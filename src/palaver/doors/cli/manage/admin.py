@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import tomllib
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -17,6 +16,7 @@ import click
 from palaver.app import DEFAULT, App
 from palaver.doors.cli import options, output
 from palaver.doors.cli.connection import open_app, open_workspace, refuse_server
+from palaver.doors.cli.durations import Duration
 from palaver.errors import NotFound, PalaverError, Refused
 from palaver.model.admin.audit import KINDS
 from palaver.model.events import encode
@@ -24,7 +24,7 @@ from palaver.model.people import ALL_SCOPES, Token, TokenKind
 from palaver.operations.admin import backup as backups
 from palaver.operations.admin import demo as demo_data
 from palaver.operations.admin.purge import purge as purge_workspace
-from palaver.operations.admin.tokens import LONGEST, SCOPES
+from palaver.operations.admin.tokens import SCOPES
 
 T = TypeVar("T")
 
@@ -114,22 +114,6 @@ def delete_workspace(target: options.Target, name: str, yes: bool) -> None:
 
 
 # Tokens
-
-
-class Duration(click.ParamType[timedelta]):
-    """A number and a unit: s, m, h, d or w."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        found = re.fullmatch(r"(\d{1,6})([smhdw])", str(value).strip())
-        if found is None or int(found[1]) == 0:
-            self.fail(f"'{value}' is not a duration. Use for example 30d, 12h, 45m or 4w.", param, ctx)
-        unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[found[2]]
-        duration = timedelta(**{unit: int(found[1])})
-        if duration > LONGEST:
-            self.fail("more than a hundred years. Omit it for a token that never expires.", param, ctx)
-        return duration
 
 
 def _create_token(
