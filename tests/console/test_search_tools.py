@@ -9,6 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Request, Route, ViewportSize, expect
 from tests.console.conftest import PHONE, WIDE, Opening, both_sizes, both_themes
+from tests.console.sessions import coding_session, record, turn
 from tests.helpers import Thread, eventually, word
 from tests.library_items import SOURCES, Library
 
@@ -219,6 +220,38 @@ def test_the_preview_shows_the_selected_result_in_its_surroundings(window: Openi
     expect(preview).to_have_count(1)
     preview.get_by_role("link", name="Open").click()
     expect(page).to_have_url(re.compile("#/(threads|open)/"))
+
+
+def test_the_preview_of_a_session_is_the_view_of_the_reader(window: Opening, rest: httpx.Client):
+    mark = word("heron")
+    turns = [
+        *coding_session(),
+        turn("user", f"Where does the {mark} nest?", 2600),
+        turn("assistant", "In the reeds.", 2601),
+    ]
+    record(rest, word("agent"), word("s"), turns)
+    page = window(f"#/search?q={mark}", viewport=WIDE)
+    preview = page.get_by_label("Preview")
+    expect(preview.locator(".step.found")).to_contain_text(f"Where does the {mark} nest?")
+    expect(preview.locator(".step.found")).to_be_in_viewport()
+    expect(preview.locator(".step.call").last).to_contain_text("Bash")
+    expect(preview).not_to_contain_text("[tool")
+    shown = preview.locator(".step .line").all_inner_texts()
+    preview.get_by_role("link", name="Open").click()
+    expect(page.locator(".reader .step.found")).to_be_in_viewport()
+    expect(page.locator(".reader .step .line")).to_have_text([re.sub(r"\s+", " ", one).strip() for one in shown])
+
+
+def test_only_the_words_that_the_server_found_are_marked(window: Opening, thread: Thread, rest: httpx.Client):
+    mark = word("fox")
+    thread.post(f"{mark} theme: ask them, themselves, about the Theme")
+    rest.put("/api/read-marks")
+    page = window(f"#/search?q={mark} theme", viewport=WIDE)
+    marked = "[...(CSS.highlights.get('found') ?? [])].map(String)"
+    eventually(lambda: page.evaluate(marked) == [mark, "theme", "Theme"])
+    page.get_by_label("Preview").get_by_role("link", name="Open").click()
+    expect(page.locator(".message.found")).to_be_in_viewport()
+    eventually(lambda: page.evaluate(marked) == [mark, "theme", "Theme"])
 
 
 def test_a_phone_has_no_preview_and_opens_a_result(window: Opening, thread: Thread):

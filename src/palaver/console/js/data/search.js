@@ -7,7 +7,7 @@ import { highlightSnippet, showMarkedSnippet } from "../ui/highlight.js";
 import { nextDraw, redraw } from "../ui/templates.js";
 import { displayNameOf } from "./agents.js";
 import { get, post, withQuery } from "./api.js";
-import { hasOperators, withoutOperators, writeOperator } from "./operators.js";
+import { hasOperators, writeOperator } from "./operators.js";
 import { sourceNames, SOURCES } from "./sources.js";
 
 const PAGE = 30;
@@ -110,17 +110,20 @@ async function searchThreads({ q, thread }, _offset, signal) {
     hasMore: answer.has_more,
     hint: answer.hint,
     total: answer.has_more ? null : answer.total,
-    results: answer.results.map((hit) => ({
-      source: "bus",
-      id: hit.message_id,
-      loc: { thread_id: hit.thread_id, message_id: hit.message_id, seq: hit.seq },
-      words: [...hit.snippet.matchAll(/<mark>(.*?)<\/mark>/gs)].map(([, word]) => word),
-      href: linkToThread(hit.thread_id, hit.message_id, q),
-      title: hit.thread_topic,
-      author: displayNameOf(hit.author),
-      when: hit.created_at,
-      snippet: showMarkedSnippet(hit.snippet),
-    })),
+    results: answer.results.map((hit) => {
+      const words = [...hit.snippet.matchAll(/<mark>(.*?)<\/mark>/gs)].map(([, word]) => word).join(" ");
+      return {
+        source: "bus",
+        id: hit.message_id,
+        loc: { thread_id: hit.thread_id, message_id: hit.message_id, seq: hit.seq },
+        words,
+        href: linkToThread(hit.thread_id, hit.message_id, words),
+        title: hit.thread_topic,
+        author: displayNameOf(hit.author),
+        when: hit.created_at,
+        snippet: showMarkedSnippet(hit.snippet),
+      };
+    }),
   };
 }
 
@@ -149,7 +152,6 @@ function requestBody(wanted, offset) {
 }
 
 async function searchSources(wanted, offset, signal) {
-  const q = withoutOperators(wanted.q);
   const answer = await post("/api/knowledge/search", requestBody(wanted, offset), { signal });
   return {
     hasMore: answer.has_more,
@@ -164,16 +166,16 @@ async function searchSources(wanted, offset, signal) {
       source: item.source,
       id: item.id,
       loc: item.loc,
-      words: (item.highlights ?? []).map(([start, end]) => [...item.snippet].slice(start, end).join("")),
-      href: resultLink(item, item.id, item.message_id, item.loc, q),
+      words: markedWords(item),
+      href: resultLink(item, item.id, item.message_id, item.loc, markedWords(item)),
       title: item.source === "sessions" ? plainTitle(item.title) : item.title,
       author: item.sender && displayNameOf(authorOf(item)),
       when: item.last_modified ?? item.created_at,
       snippet: highlightSnippet(item.snippet ?? "", item.highlights),
       kind: item.media_type,
       project: item.project,
-      answer: item.answer && relatedMessage(item, item.answer, q),
-      correction: item.later && relatedMessage(item, item.later, q),
+      answer: item.answer && relatedMessage(item, item.answer),
+      correction: item.later && relatedMessage(item, item.later),
     })),
   };
 }
@@ -201,6 +203,13 @@ function limitSources({ source, role, thread }) {
   return { sources: sources.length ? sources : [source || "bus"], filters };
 }
 
+// The words that the server found in a snippet, each once.
+function markedWords({ snippet, highlights }) {
+  const characters = [...(snippet ?? "")];
+  const words = (highlights ?? []).map(([start, end]) => characters.slice(start, end).join(""));
+  return [...new Set(words)].join(" ");
+}
+
 // In its session an agent is called "assistant".
 const authorOf = ({ source, sender, loc }) =>
   source === "sessions" && sender === "assistant" ? (loc?.agent_id ?? sender) : sender;
@@ -211,8 +220,8 @@ const resultLink = (item, id, messageId, loc, q) =>
     : linkToDocument(item.source, id, loc, q);
 
 // A message shown below a result: its answer, or a later correction.
-const relatedMessage = (item, { id, loc, sender, snippet, highlights }, q) => ({
-  href: resultLink(item, id, loc?.message_id ?? id, loc, q),
+const relatedMessage = (item, { id, loc, sender, snippet, highlights }) => ({
+  href: resultLink(item, id, loc?.message_id ?? id, loc, markedWords({ snippet, highlights })),
   author: sender ? displayNameOf(sender) : "",
   snippet: highlightSnippet(snippet ?? "", highlights),
 });

@@ -906,4 +906,7 @@ export const texts = {
     "Dein Token hat für diese Seite kein Recht. Ein Admin kann dir eines geben, das es hat.",
   agent: "Agent",
   person: "Person",
+  "What is new": "Das ist neu",
+  "Nothing new": "Nichts Neues",
+  "Latest threads": "Neueste Threads",
 };

@@ -1,17 +1,9 @@
 // @ts-check
-// Highlighting of matched words, in snippets and in open documents. The server finds the matches in snippets. In open
-// documents this file does.
+// Highlighting of matched words, in snippets and in open documents. The server finds the words.
 
 import { html } from "./templates.js";
 
 const MAX_RANGES = 2000;
-
-// Common words are highlighted only if the query has no others.
-const COMMON = new Set(
-  `a about after all an and any are as at be been but by can could did do does for from had has have he her his how i if in
-  into is it its just me my near no not of on or our out she should so than that the their them then there these they this
-  to up us was we were what when where which who whom whose why will with would you your`.split(/\s+/),
-);
 
 // Lower case, without accents.
 export const fold = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
@@ -20,19 +12,13 @@ const isCjk = (word) => /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p
 // An approximation of the server's stemmer: "retries" and "retry" have the same stem.
 export const stem = (word) => (word.length > 7 ? word.slice(0, -3) : word.length > 4 ? word.slice(0, -1) : word);
 
-// A function that says whether a word of a text matches the query; null if the query has no words.
-function wordMatcher(query) {
-  const all = [...new Set(fold(query).match(/[\p{L}\p{N}]+/gu) ?? [])];
-  const rare = all.filter((word) => !COMMON.has(word));
-  const stems = (rare.length ? rare : all).map(stem);
-  if (!stems.length) return null;
-  return (word) => {
-    const folded = fold(word);
-    return stems.some((one) => {
-      if (isCjk(one)) return folded.includes(one);
-      return one.length < 3 ? folded === one : folded.startsWith(one);
-    });
-  };
+// A function that says whether a word of a text is one of these; null if there are none. The server has found them: they
+// are compared as they are.
+function wordMatcher(given) {
+  const words = new Set(fold(given).match(/[\p{L}\p{N}]+/gu) ?? []);
+  const ideographs = [...words].filter(isCjk);
+  if (!words.size) return null;
+  return (word) => words.has(fold(word)) || ideographs.some((one) => fold(word).includes(one));
 }
 
 // Markdown signs are left out of a snippet, which is read as one line.
@@ -67,11 +53,11 @@ export const showMarkedSnippet = (snippet) =>
     .split(/<mark>(.*?)<\/mark>/s)
     .map((part, i) => (i % 2 ? html`<mark>${unescapeHtml(part)}</mark>` : unescapeHtml(part)));
 
-// Highlight the words of the query inside an element, with the CSS Custom Highlight API: the elements do not change.
+// Highlight words inside an element, with the CSS Custom Highlight API: the elements do not change.
 // Returns the matches, each with its offset in the element's text.
-export function highlightElement(root, query) {
+export function highlightElement(root, words) {
   clearHighlight();
-  const matches = query && wordMatcher(query);
+  const matches = words && wordMatcher(words);
   if (!matches) return [];
   const found = [];
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);

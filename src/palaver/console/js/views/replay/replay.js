@@ -134,7 +134,7 @@ export class Replay {
 
   #bringBack() {
     const row = document.querySelector(`.replay [data-step="0/${this.#kept}"]`);
-    const box = row?.closest(".scroll")?.getBoundingClientRect();
+    const box = row?.closest(".scroll, .preview")?.getBoundingClientRect();
     if (!row || !box || this.current !== this.#kept) return;
     const { top, bottom } = row.getBoundingClientRect();
     if (bottom < box.top + 120 || top > box.bottom - 40) row.scrollIntoView({ block: "center" });
@@ -178,7 +178,7 @@ export class Replay {
   #observe = (element) => {
     if (!element) return;
     this.#observer ??= new IntersectionObserver((entries) => this.#onView(entries), {
-      root: element.closest(".scroll"),
+      root: element.closest(".scroll, .preview"),
       rootMargin: "1200px 0px",
     });
     this.#observer.observe(element);

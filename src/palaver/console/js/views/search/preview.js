@@ -1,8 +1,8 @@
 // @ts-check
 // The preview beside the results: the selected result with its surroundings, and the words marked. Only wide windows have
-// room for it.
+// room for it. A conversation looks as it does in the reader.
 
-import { displayNameOf } from "../../data/agents.js";
+import { assetUrl } from "../../assets.js";
 import { get, post, url, withQuery } from "../../data/api.js";
 import { search } from "../../data/search.js";
 import { SOURCES } from "../../data/sources.js";
@@ -14,6 +14,7 @@ import { html, nextDraw, nothing, t } from "../../ui/templates.js";
 
 const PAUSE = 60; // milliseconds a result stays selected before it is loaded
 const MAX_TOKENS = 900;
+const CONVERSATIONS = ["sessions", "archive", "chats"];
 const AROUND = 4; // messages before and after the match
 const wide = matchMedia("(min-width: 1100px)");
 
@@ -25,16 +26,19 @@ const wide = matchMedia("(min-width: 1100px)");
  * @property {Element} text
  */
 
-/** @type {{key: string, parts: Part[] | null, error: any}} */
-let shown = { key: "", parts: null, error: null };
+const NOTHING = { key: "", parts: null, document: null, error: null };
+
+/** @type {{key: string, parts: Part[] | null, document: any, error: any}} `document` is a conversation in the reader. */
+let shown = NOTHING;
+/** @type {typeof import("../reader_sources.js").READER_SOURCES | null} */
+let readers = null;
 /** @type {number | undefined} */
 let timer;
 
 export const hasPreview = () => wide.matches;
 wide.addEventListener("change", () => nextDraw());
 
-const keyOf = (result) =>
-  `${result.source} ${result.id} ${JSON.stringify(result.loc ?? null)} ${result.words.join(" ")}`;
+const keyOf = (result) => `${result.source} ${result.id} ${JSON.stringify(result.loc ?? null)} ${result.words}`;
 
 // Load the selected result, unless it is shown. Called after each drawing.
 export function updatePreview() {
@@ -42,18 +46,29 @@ export function updatePreview() {
   if (!wide.matches || !result) return;
   const key = keyOf(result);
   if (key === shown.key) return;
-  shown = { key, parts: null, error: null };
+  shown.document?.replay?.stop();
+  shown = { ...NOTHING, key };
   clearTimeout(timer);
   timer = setTimeout(() => load(result, key), PAUSE);
 }
 
 export function leavePreview() {
   clearTimeout(timer);
-  shown = { key: "", parts: null, error: null };
+  shown.document?.replay?.stop();
+  shown = NOTHING;
   clearHighlight();
 }
 
 const part = (id, name, text, when) => ({ id, name, when, text: renderMarkdown(text) });
+
+// A conversation as the reader shows it, open at the result.
+async function conversation({ source, id, loc }) {
+  const found = readers ?? (await import(assetUrl("js/views/reader_sources.js"))).READER_SOURCES;
+  readers = found;
+  const document = /** @type {any} */ ({ source, id, loc });
+  await found[source].open(document);
+  return document;
+}
 
 // The messages around a result, or the part of a document that has the words.
 async function surroundings({ source, id, loc }) {
@@ -62,56 +77,42 @@ async function surroundings({ source, id, loc }) {
     const messages = await get(withQuery(url`/api/threads/${loc.thread_id}/messages`, query));
     return messages.map((one) => part(one.id, one.author_name, one.content, one.created_at));
   }
-  const first = Math.max(0, (loc?.message_index ?? 0) - AROUND);
-  const limit = 2 * AROUND + 1;
-  if (source === "sessions" && loc?.session_id) {
-    const path = url`/api/v1/agents/${loc.agent_id}/sessions/${loc.session_id}/messages`;
-    const { turns } = await get(withQuery(path, { after: first, limit }));
-    const nameOf = (role) => (role === "assistant" ? displayNameOf(loc.agent_id) : role);
-    return turns.map((one) => part(one.id, nameOf(one.role), one.content, one.ts));
-  }
-  if (source === "chats" && loc?.conversation_id) {
-    const messages = await get(withQuery(url`/api/chats/${loc.conversation_id}/messages`, { offset: first, limit }));
-    return messages.map((one) => part(one.id, one.sender, one.content, one.created_at));
-  }
-  if (source === "archive" && loc?.conversation_id) {
-    const { messages } = await get(url`/api/archive/${loc.conversation_id}`);
-    return messages.slice(first, first + limit).map((one) => part(one.id, one.role, one.text, one.ts));
-  }
   const retrieval = { mode: "chunk_with_siblings", max_tokens: MAX_TOKENS, sibling_window: 2, loc };
   const { content } = await post("/api/knowledge/get", { source, id, retrieval });
   return [part("", undefined, String(content))];
 }
 
 async function load(result, key) {
-  let parts = null;
-  let error = null;
+  const loaded = { ...NOTHING, key, document: /** @type {any} */ (null) };
   try {
-    parts = await surroundings(result);
+    if (CONVERSATIONS.includes(result.source)) loaded.document = await conversation(result);
+    else loaded.parts = await surroundings(result);
   } catch (problem) {
-    error = problem;
+    loaded.error = problem;
   }
-  if (key !== shown.key) return;
-  shown = { key, parts, error };
+  const replay = loaded.document?.replay;
+  if (key !== shown.key) return replay?.stop();
+  shown = loaded;
   await nextDraw();
   const box = document.querySelector(".preview .texts");
-  const [first] = box ? highlightElement(box, result.words.join(" ")) : [];
+  const [first] = box ? highlightElement(box, result.words) : [];
   const found = box?.querySelector(".found") ?? first?.range.startContainer.parentElement;
   found?.scrollIntoView({ block: "center" });
+  if (replay?.found) replay.keepInView(replay.found);
 }
 
 export function previewTemplate() {
   const result = search.results[search.selected];
   if (!wide.matches || !result) return nothing;
   const { singular, icon: iconName } = SOURCES[result.source];
-  const { parts, error } = shown;
+  const { parts, document, error } = shown;
   const foundId = result.loc?.message_id;
   return html`<aside class="preview" aria-label=${t("Preview")} tabindex="0">
     <header><span>${icon(iconName)} <b>${result.title || t(singular)}</b></span>
       <small>${result.author ? html`${result.author} · ` : nothing}${result.when ? timeElement(result.when) : nothing}</small>
       <a class="button" href=${result.href}>${t("Open it")} <kbd aria-hidden="true">↵</kbd></a></header>
-    ${error ? errorState(error) : parts ? nothing : loading()}
-    <div class="texts">${(parts ?? []).map(
+    ${error ? errorState(error) : parts || document ? nothing : loading()}
+    <div class="texts">${document ? readers?.[document.source].body(document) : nothing}${(parts ?? []).map(
       (one) => html`<article class=${one.id && one.id === foundId ? "found" : ""}>
       ${one.name ? html`<h2>${one.name} ${one.when ? html`<small>${timeElement(one.when)}</small>` : nothing}</h2>` : nothing}${one.text}</article>`,
     )}</div>

@@ -1,10 +1,12 @@
 // @ts-check
-// What is new, beside the list while no thread is open: mentions, unread threads, and what the agents do.
+// What is new, beside the list while no thread is open: questions, mentions, unread threads, and what the agents do. If
+// nothing is new, the latest threads.
 
 import { agents, displayName } from "../../data/agents.js";
 import { unreadMentions } from "../../data/mentions.js";
+import { openQuestions } from "../../data/questions.js";
 import { filteredThreads, lastActivity, threads, unreadCount } from "../../data/threads.js";
-import { linkToThread } from "../../route.js";
+import { link, linkToThread } from "../../route.js";
 import { avatar, emptyState, icon } from "../../ui/elements.js";
 import { formatNumber, plainText, shortTime } from "../../ui/format.js";
 import { html, nothing, rich, t } from "../../ui/templates.js";
@@ -30,9 +32,18 @@ const agentRow = (
 ) => html`<li><a href="#/agents/${encodeURIComponent(agent.slug)}">${avatar(displayName(agent), { isAgent: true, isOnline: true })}
     <span>${displayName(agent)}</span></a><small>${activityOf(agent)}</small></li>`;
 
+const questionRow = (one) => html`<li><a href=${link("questions", { question: one.question_id })}>${icon("questions")}
+    <span><b>${one.asked_by}</b> ${plainText(one.text)}</span></a><small>${one.topic} · ${shortTime(one.asked_at)}</small></li>`;
+
+const latestRow = (
+  thread,
+) => html`<li><a href=${linkToThread(thread.id)}>${icon("threads")} <span>${thread.topic}</span></a>
+    <small>${shortTime(lastActivity(thread))}</small></li>`;
+
 export function whatsNew() {
   if (!threads.isLoaded) return nothing;
-  const unread = filteredThreads().filter(unreadCount);
+  const open = filteredThreads();
+  const unread = open.filter(unreadCount);
   const mentions = unreadMentions();
   const hint = rich("Or press {n} to create one, {slash} to search, {help} for all keyboard shortcuts.", {
     n: html`<kbd>n</kbd>`,
@@ -40,7 +51,8 @@ export function whatsNew() {
     help: html`<kbd>?</kbd>`,
   });
   return html`<div class="scroll"><div class="page-body news-of">
-    ${emptyState("threads", "Choose a thread", hint)}
+    ${open.length ? html`<h2 class="greeting">${t(unread.length ? "What is new" : "Nothing new")}</h2>` : emptyState("threads", "Choose a thread", hint)}
+    ${part("Questions", openQuestions(), questionRow)}
     ${part("Mentions", mentions, mentionRow)}
     ${part("Unread threads", unread, threadRow)}
     ${part(
@@ -48,5 +60,7 @@ export function whatsNew() {
       agents.list.filter((agent) => agent.is_online),
       agentRow,
     )}
+    ${part("Latest threads", unread.length ? [] : open, latestRow)}
+    ${open.length ? html`<p class="hint">${hint}</p>` : nothing}
   </div></div>`;
 }
