@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -82,8 +83,9 @@ def ask_git(root: str | Path, *arguments: str, in_hook: bool = False) -> str | N
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
-def is_committed(worktree: str, path: str) -> bool:
-    """Whether a file is as it was committed, or is neither committed nor there. Without git nothing is committed."""
+def is_committed(worktree: str, path: str, edited_at: datetime | None = None) -> bool:
+    """Whether a file is as it was committed, or was committed after an edit, or is neither committed nor there. Without
+    git nothing is committed."""
     import hashlib
 
     if not os.path.exists(os.path.join(worktree, ".git")):
@@ -96,4 +98,8 @@ def is_committed(worktree: str, path: str) -> bool:
         return not blob
     make = hashlib.sha256 if len(blob) == 64 else hashlib.sha1
     texts = (content, content.replace(b"\r\n", b"\n"))
-    return any(make(b"blob %d\0" % len(text) + text).hexdigest() == blob for text in texts)
+    if any(make(b"blob %d\0" % len(text) + text).hexdigest() == blob for text in texts):
+        return True
+    # Somebody may have changed it again after the commit.
+    since = f"--since={edited_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if edited_at else ""
+    return bool(since and ask_git(worktree, "log", "-1", "--format=%H", since, "HEAD", "--", path))

@@ -167,6 +167,26 @@ def test_others_read_in_their_briefing_and_list_who_edits_what(place: Server, wo
         assert api.get("/api/edits", params={"project": str(work)}).json() == {"edits": []}
 
 
+def test_an_edit_of_a_program_without_hooks_is_told_as_probable(place: Server, work: Path):
+    (work / "a b.py").write_text("x")
+
+    def record(agent: str, session: str, tool: str, path: str) -> None:
+        turn = {"role": "tool", "content": f'[tool {tool}] {{"file_path": "{path}", "content": "x"}}'}
+        with place.client() as api:
+            told = turn | {"project": str(work)}
+            api.post(f"/api/v1/agents/{agent}/sessions/{session}/messages", json=told).raise_for_status()
+
+    record("windsurf", word(), "Write", str(work / "a b.py"))
+    record("windsurf", word(), "Read", str(work / "unlike others"))
+    second = Editor(place, work, "codex")
+    (work / "unlike others").write_text("y")
+    assert "windsurf probably edited it now in this folder" in second.edit("a b.py")
+    assert second.edit("unlike others") == ""
+    record("codex", second.session, "Write", str(work / "new.py"))  # its hooks have told what it edits
+    (work / "new.py").write_text("x")
+    assert Editor(place, work).edit("new.py") == ""
+
+
 def test_private_projects_are_never_told(place: Server, work: Path):
     (work / ".palaver-private").write_text("")
     first, second = Editor(place, work), Editor(place, work, "codex")

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from palaver import child_process
 from palaver.model.answers import OmitsDefaults, answer_of
+from palaver.model.file_places import FilePlace, place_of
 from palaver.model.people import Agent, Caller, title_of
+from palaver.model.privacy import PrivacyRules
 from palaver.model.projects import EVERY_PROJECT, is_called, same_project
 from palaver.model.requests import Project, Request
+from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now
 from palaver.operations.operation import Route, operation
+from palaver.operations.sessions.private import privacy_rules
+from palaver.operations.sessions.steps import CALL, call_text
+from palaver.operations.sessions.steps import file_edits as changed_files
 from palaver.store.bus import agents
-from palaver.store.engines.database import Reader
+from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import file_edits, sharing
 from palaver.store.sessions.file_edits import RecentEdit
 from palaver.store.workspaces import Workspace
@@ -92,7 +100,43 @@ def lines_for(read: Reader, caller: Caller, project: str) -> list[str]:
 
 def is_committed(edit: RecentEdit) -> bool:
     """Whether the file is as it was committed, or is not there. Unknown on another machine, and without git."""
-    return edit.machine == socket.gethostname() and child_process.is_committed(edit.worktree, edit.path)
+    return edit.machine == socket.gethostname() and child_process.is_committed(edit.worktree, edit.path, edit.last_at)
+
+
+# Programs without hooks
+
+
+async def note_recorded(workspace: Workspace, owner: Owner, session_id: str, turns: list[Turn]) -> None:
+    """Note the edits in new turns of a session whose program has no hooks for edits: they were made a moment ago."""
+    late = [turn for turn in turns if turn.role == "tool" and turn.ts > now() - LATELY]
+    failed = {turn.tool.call for turn in late if turn.tool and turn.tool.is_error}
+    calls = [turn for turn in late if CALL.match(turn.content) and not (turn.tool and turn.tool.call in failed)]
+    if not (calls and workspace.settings.is_loopback):
+        return
+    rules = privacy_rules(workspace.settings)
+    places = await asyncio.to_thread(lambda: [(turn.ts, place) for turn in calls for place in _places_in(turn, rules)])
+
+    def note(change: Change) -> None:
+        if file_edits.has_hooks(change, session_id) or not agents.find(change, owner.id):
+            return
+        for ts, place in places:
+            edit = RecentEdit(
+                file_edits.session_key(session_id), owner.id, socket.gethostname(), place.worktree, place.branch,
+                place.project, place.path, "", "", True, min(ts, now()), min(ts, now()),
+            )  # fmt: skip
+            file_edits.put(change, edit, LATELY)
+
+    if places:
+        await workspace.change(note)
+
+
+def _places_in(turn: Turn, rules: PrivacyRules) -> Iterator[FilePlace]:
+    folder = turn.project or ""
+    for edited in changed_files(call_text(turn.content)):
+        if edited.path and os.path.isabs(os.path.join(folder, edited.path)):
+            place = place_of(edited.path, folder or "/")
+            if place and not rules.why(str(place.file.parent)):
+                yield place
 
 
 def who(agent: Agent) -> str:

@@ -23,6 +23,7 @@ from palaver.model.requests import Id, Line, NotBlank, Project, Request, Time
 from palaver.model.sessions import Owner, Turn
 from palaver.model.times import now, parse
 from palaver.operations import identity
+from palaver.operations.edits.editing import note_recorded
 from palaver.operations.operation import Tool, operation
 from palaver.operations.sessions.owners import owner_without_database, recording_owner, v1_route
 from palaver.operations.sessions.private import TurnText, kept_in, privacy_rules
@@ -171,6 +172,7 @@ async def append(
         _indexing.add(indexing)
         indexing.add_done_callback(_indexing.discard)
         await asyncio.wait((indexing,), timeout=INDEX_SECONDS)
+    await note_recorded(workspace, owner, session_id, turns)
     return turns
 
 

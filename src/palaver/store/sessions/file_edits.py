@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from palaver.model.file_places import FilePlace, key_of
 from palaver.model.projects import identity_of
 from palaver.model.times import instant, micros, now
-from palaver.store.bus.agents import connection_key
+from palaver.store.bus.agents import connection_key, hook_connection
 from palaver.store.engines.database import Change, Reader
 from palaver.store.rows import from_row, params_of
 
@@ -67,6 +67,12 @@ def of_file(read: Reader, place: FilePlace, since: datetime) -> list[RecentEdit]
 
 def lately(read: Reader, since: datetime) -> list[RecentEdit]:
     return [from_row(RecentEdit, row) for row in read.all("edits_since", since=micros(since))]
+
+
+def has_hooks(read: Reader, session_id: str) -> bool:
+    """Whether hooks report what a session does, as far as it is known."""
+    told = read.one("told_edit", session=session_key(session_id))
+    return told is not None or hook_connection(read, session_id) is not None
 
 
 # What was told

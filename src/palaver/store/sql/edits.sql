@@ -16,6 +16,9 @@ ORDER BY last_at DESC, session;
 -- name: edits_since  who edited which files lately, the latest first
 SELECT * FROM file_edits WHERE last_at >= :since ORDER BY last_at DESC, session, path;
 
+-- name: told_edit  has a hook told edits of a session?
+SELECT 1 AS found FROM file_edits WHERE session = :session AND is_probable = 0 LIMIT 1;
+
 -- name: forget_old_edits  edits that nobody is told about any more
 DELETE FROM file_edits WHERE last_at < :before;
 
