@@ -91,8 +91,8 @@ def test_every_child_process_is_started_in_the_same_way():
     )
     files = {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in SOURCE.rglob("*.py")}
     others = {name for name, text in files.items() if starts.search(text) and "child_process." not in text}
-    # The program that a person names, and that of the system for services, which is found on PATH.
-    assert others == {"child_process.py", "doors/cli/spawn.py", "doors/cli/manage/service.py"}
+    # The programs that a person names, and that of the system for services, which is found on PATH.
+    assert others == {"child_process.py", "doors/cli/fix.py", "doors/cli/spawn.py", "doors/cli/manage/service.py"}
     named = {name for name, text in files.items() if re.search(r"sys\.executable,|\"-m\"", text)}
     assert named <= {
         "child_process.py",

@@ -18,6 +18,7 @@ ALLOWED = {
     "operations/admin/demo.py": "posts a human-only message",
     "operations/identity.py": "decides which agent a caller is, not what it may see",
     "operations/bus/agents.py": "people who register a known slug get that agent",
+    "operations/edits/editing.py": "tells an agent of the edits of others, and of those that it may see",
     "operations/bus/waiting.py": "checks whether the credentials in the call are new",
     "operations/bus/questions.py": "checks whether the credentials in the call are new",
     "operations/edits/claims.py": "checks whether the credentials in the call are new",

@@ -223,6 +223,7 @@ ERROR = "Error: no such thing in the index"
 """In each world, an agent ended it."""
 
 CONSTANT: dict[str, Any] = {
+    "edit": "a checksum",
     "role": "user",
     "reaction": "agree",
     "media_type": "video",
@@ -291,6 +292,8 @@ def given(operation: Operation, world: World) -> dict[str, Any]:
             asked[name] = word("own") if is_new else value(world, operation, name)
         elif name in CONSTANT:
             asked[name] = CONSTANT[name]
+        elif name == "files" and about.is_required():
+            asked[name] = [{"path": f"src/{word('own')}.py"}]  # who edits a file again is told of the first one
         elif about.is_required():
             assert name in NAMED, f"{operation.name} asks for '{name}': say in worlds.py what to give"
             asked[name] = word("own")
