@@ -101,7 +101,7 @@ class Report:
         return {
             "confidence ECE": round(expected_error(said), 3),
             "confidence AUC": round(mean(pairs), 3) if pairs else 0.0,
-            f"surer than {WRONG:.0%} of the foreign": _percent(one.confidence > limit for one in self.outcomes),
+            f"surer than {1 - WRONG:.0%} of the foreign": _percent(one.confidence > limit for one in self.outcomes),
         }
 
     def types(self) -> dict[str, Report]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
-from tests.helpers import Mcp, word
+from tests.conftest import Engine
+from tests.helpers import Mcp, start_server, word
 
 import evaluate
 from labelled_questions import worlds
@@ -38,7 +40,15 @@ async def test_questions_with_and_without_an_answer_are_told_apart(database_url:
     assert found["confidence ECE"] < 0.2  # of 60 questions; docs/guides/ranking.md has the figures of thousands
 
 
-def test_a_question_about_something_else_is_probably_not_in_memory(api: httpx.Client, mcp: Mcp):
+@pytest.fixture
+def alone(engine: Engine, tmp_path: Path) -> Iterator[httpx.Client]:
+    """A server of its own: the confidence depends on what else is there."""
+    with start_server(tmp_path, PALAVER_DATABASE_URL=engine.fresh()) as server, server.client() as api:
+        yield api
+
+
+def test_a_question_about_something_else_is_probably_not_in_memory(alone: httpx.Client):
+    api = alone
     boat, place = word(), word()
     id = api.post("/api/chats", json={"title": word()}).json()["id"]
     said = f"The {boat} needs a new mast before we sail to {place}"
@@ -55,8 +65,9 @@ def test_a_question_about_something_else_is_probably_not_in_memory(api: httpx.Cl
     unknown = found(other)
     assert unknown["confidence"] < 0.2
     assert hints.NOT_HERE in unknown["hint"]
-    agent = mcp.call("knowledge_search", query=other, dedupe=False, sources=["chats"])
+    agent = Mcp(api, "/mcp?tools=core").call("knowledge_search", query=other, dedupe=False, sources=["chats"])
     assert hints.NOT_HERE in agent["hint"]
+    assert agent["confidence"] == unknown["confidence"]
     assert found(id)["confidence"] == 1.0
     assert found(word(), sources=["notes"])["confidence"] == 0.0
     assert found("in:nowhere")["confidence"] is None
