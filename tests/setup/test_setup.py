@@ -142,7 +142,7 @@ def test_all_clients_are_set_up_and_restored_byte_for_byte(full: Desk):
         },
     }
     assert full.json(".config/Claude/claude_desktop_config.json")["mcpServers"]["palaver"]["args"][0] == "mcp"
-    assert [len(groups) for groups in full.json(".claude/settings.json")["hooks"].values()] == [2, 1, 1, 1, 1, 1]
+    assert [len(groups) for groups in full.json(".claude/settings.json")["hooks"].values()] == [2, 1, 1, 1, 1, 1, 1]
     assert full.json(".cursor/hooks.json")["hooks"]["stop"][0] == {"command": "./mine.sh"}
     for path, content in before.items():
         assert (full.home / (path + files.BACKUP)).read_bytes() == content
@@ -380,7 +380,7 @@ def test_the_hook_that_waits_is_added_shown_left_out_and_taken_out(desk: Desk):
 
     def checked() -> bool:
         found = json.loads(desk.setup("--check", "claude-code", "--json").stdout)["clients"][0]
-        assert found["hooks"] == "6 of 6"
+        assert found["hooks"] == "7 of 7"
         return bool(found["wakes"])
 
     for _ in range(2):
@@ -498,7 +498,7 @@ def test_two_runs_at_once_write_one_entry(full: Desk):
         done = list(pool.map(lambda _: full.setup("--yes"), range(4)))
     assert [one.returncode for one in done] == [0] * 4
     assert sum("Connected" in one.stdout for one in done) == 1
-    assert [len(groups) for groups in full.json(".claude/settings.json")["hooks"].values()] == [2, 1, 1, 1, 1, 1]
+    assert [len(groups) for groups in full.json(".claude/settings.json")["hooks"].values()] == [2, 1, 1, 1, 1, 1, 1]
 
 
 def test_without_a_server_the_clients_are_set_up_and_the_command_is_said(desk: Desk):
@@ -685,7 +685,7 @@ def test_a_check_shakes_hands_with_the_running_server(full: Desk, tmp_path: Path
     by_name = {row["client"]: row for row in rows}
     assert {row["status"] for row in rows} == {"connected"}
     assert by_name["claude-code"]["server"] == f"http://127.0.0.1:{port}/mcp?tools=core"
-    assert by_name["claude-code"]["hooks"] == "6 of 6"
+    assert by_name["claude-code"]["hooks"] == "7 of 7"
     assert by_name["claude-desktop"]["server"].endswith(f"mcp --home '{full.palaver}'")
     assert all(row["tools"] > 5 and row["version"] == __version__ for row in rows)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _thread
 import json
 import os
+import re
 import select
 import socket
 import sys
@@ -54,6 +55,10 @@ MOST_ANSWER = 400_000
 MOST_PROMPT = 20_000
 MOST_FILES = 50
 """So many files of one edit are looked at."""
+MOST_ERROR = 10_000
+MOST_FIXES = 20
+"""So many fixes of a session are told once only."""
+FAILED = re.compile(r"(?:exit(?:ed with)? code:?|exit status:?) -?[1-9]", re.IGNORECASE)
 DEFAULT_URL = "http://127.0.0.1:39765"
 PROBLEM_FILE = "hook-problem.json"
 RECORDING_PROBLEM_FILE = "recording-problem.json"
@@ -63,6 +68,7 @@ EVENTS = ("session-start", "prompt", "stop", "pre-compact", "session-end")
 WAIT = "wait"
 PERMISSION = "permission"
 EDIT = "edit"
+FAILURE = "failure"
 SHELLS = ("sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "env")
 
 HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
@@ -72,7 +78,8 @@ HELP = """Usage: palaver hook EVENT [--client CLIENT] [--home DIR]
   EVENT   session-start, prompt, stop, pre-compact or session-end; or wait: stay until a message to the agent
           arrives while its session is idle. Then write it to standard error and exit with 2, which wakes Claude
           Code, or run 'codex queue', which wakes Codex; or permission: ask a person in the inbox whether a tool may
-          run; or edit: stop an edit once if another agent edits the same file, or claims it
+          run; or edit: stop an edit once if another agent edits the same file, or claims it;
+          or failure: say what ended the error of a tool in an earlier session
   CLIENT  claude-code (the default), codex, gemini-cli, cursor or opencode
 
   The JSON of the client is read from standard input. The answer is printed in the format of the client. If
@@ -93,7 +100,7 @@ def main(words: list[str]) -> int:
     client = words[words.index("--client") + 1] if "--client" in words[:-1] else "claude-code"
     if "--home" in words[:-1]:
         os.environ["PALAVER_HOME"] = words[words.index("--home") + 1]
-    event = next((word for word in words if word in (*EVENTS, WAIT, PERMISSION, EDIT)), "")
+    event = next((word for word in words if word in (*EVENTS, WAIT, PERMISSION, EDIT, FAILURE)), "")
     if client == "claude-code" and os.environ.get("CURSOR_VERSION"):
         return 0  # Cursor also runs the hooks of Claude Code, beside its own
     try:
@@ -120,6 +127,8 @@ def answer(event: str, client: str) -> None:
         return ask_permission(client, given, told, url, token)
     if event == EDIT:
         return report_edit(client, given, told, url, token, until, is_here)
+    if event == FAILURE:
+        return report_failure(client, given, told, url, token, until)
     if event == "session-start" and (failed := read_file(RECORDING_PROBLEM_FILE)):
         told["not_recorded"] = str(failed.get("problem"))[:500]
     prompt = given.get("prompt") if event == "prompt" else None
@@ -127,6 +136,9 @@ def answer(event: str, client: str) -> None:
         told["prompt"] = prompt[:MOST_PROMPT].replace("\0", "")
     if isinstance(source := given.get("source") or given.get("trigger"), str):
         told["source"] = source[:60]
+    if event in ("session-start", "session-end") or (event == "pre-compact" and told.get("source") != "auto"):
+        with suppress(OSError):  # the context no longer has what was told. Gemini CLI reports each turn with "auto"
+            os.unlink(ShownFile(f"{FAILURE}-{client}-{session}", until).path)
     send = sender(url, token)
     with ShownFile(f"{client}-{session}", until) as shown:
         said = ask(url, send, event, told | {"confirmed": shown.ids}, until)
@@ -362,6 +374,49 @@ def places(folder: str, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
             about["claims"] = read_project_file(place.worktree).claims
             found.append(file | about)
     return found
+
+
+# After a failure
+
+
+def report_failure(
+    client: str, given: dict[str, Any], told: dict[str, Any], url: str, token: str, until: float
+) -> None:
+    """Say what ended the error of a tool in an earlier session. Each fix is told once in a context."""
+    error = error_of(client, given)
+    if not error or not has_recall(str(told.get("folder") or told["project"])):
+        return
+    with ShownFile(f"{FAILURE}-{client}-{told['session']}", until) as shown:
+        said = ask(url, sender(url, token), FAILURE, told | {"error": error}, until)
+        text, fix = said.get("text"), str(said.get("fix_id"))
+        if not text or fix in shown.ids:
+            return
+        made: dict[str, Any] = {"text": text}  # for our plugin in opencode
+        if client != "opencode":
+            name = given.get("hook_event_name")
+            made = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}}
+        sys.stdout.write(json.dumps(made) + "\n")
+        sys.stdout.flush()
+        shown.put(*shown.ids[-MOST_FIXES:], fix)
+
+
+def error_of(client: str, given: dict[str, Any]) -> str:
+    """The output of a tool that failed, without its middle if it is long; "" if it did not fail. Codex tells no exit
+    code, but only an error that ended another session is known to the server."""
+    response = given.get("tool_response")
+    about = response if isinstance(response, dict) else {}
+    text = given.get("error") or "\n".join(texts_in(response))
+    ends = f"{text[:MOST_ERROR]}\n{text[-MOST_ERROR:]}" if len(text) > 2 * MOST_ERROR else str(text)
+    has_failed = given.get("error") or about.get("error") or about.get("exit_code") or client == "codex"
+    has_failed = has_failed or FAILED.search(ends)
+    return ends.replace("\0", "") if has_failed and not given.get("is_interrupt") else ""
+
+
+def texts_in(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for one in inner for text in texts_in(one)]
 
 
 class ShownFile:

@@ -18,7 +18,7 @@ from palaver.operations.bus import (
 )
 from palaver.operations.catchup import catch_up, handoff, hooks, open_points, permission_requests, wake
 from palaver.operations.edits import claims, editing, radar, why
-from palaver.operations.fixes import fixes
+from palaver.operations.fixes import failure_hook, fixes
 from palaver.operations.library import listing, media, web_fetch
 from palaver.operations.operation import Operation
 from palaver.operations.search import (
@@ -46,6 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
     receipts.get_receipts,
     hooks.report_hook,
     wake.wait_for_wake,
+    failure_hook.report_failure,
     permission_requests.ask_permission,
     radar.report_edit,
     editing.list_edits,

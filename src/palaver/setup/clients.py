@@ -44,6 +44,9 @@ PERMISSION = "permission"
 EDIT = "edit"
 """`palaver hook edit` stops an edit once if another agent edits the same file."""
 
+FAILURE = "failure"
+"""`palaver hook failure` says what ended the error of a tool in an earlier session."""
+
 PERMISSION_SECONDS = 4_000
 """A client gives up on that hook after this time. It ends before by itself."""
 
@@ -247,7 +250,16 @@ class ClientProgram:
     """A pattern for the names of its tools that edit files."""
 
     edit_sign: str = ""
-    """What the calls of these tools have in their text if they edit files. Without it they all do."""
+    """What the calls of these tools have if they edit files, as a pattern of the shell. Without it they all do."""
+
+    failure_event: str = ""
+    """The event after a tool has failed, or after any tool."""
+
+    failure_tools: str = ""
+    """A pattern for the names of its tools that run commands."""
+
+    failure_sign: str = ""
+    """What the input of the hook has if a tool failed, as a pattern of the shell."""
 
     hook_unit: int = 1
     """How many units a second has in the timeout of a hook."""
@@ -339,12 +351,16 @@ class ClientProgram:
             if options.wakes and self.wakes in WAKES and event in ("session-start", "stop"):
                 hook["hooks"].append({"type": "command", "command": command(WAIT), **WAKES[self.wakes]})
             yield SettingsEntry("hook", ("hooks", theirs), hook)
-        if self.edit_event:
-            run = command(EDIT)
-            if self.edit_sign:  # the shell looks for it, as it is there already
-                run = f"""in=$(cat); case "$in" in *'{self.edit_sign}'*) printf %s "$in" | ({run});; esac"""
+        for event, tools, sign, told in (
+            (EDIT, self.edit_tools, self.edit_sign, self.edit_event),
+            (FAILURE, self.failure_tools, self.failure_sign, self.failure_event),
+        ):
+            run = command(event)
+            if sign:  # the shell looks for it, as it is there already
+                run = f"""in=$(cat); case "$in" in {sign}) printf %s "$in" | ({run});; esac"""
             hook = {"type": "command", "command": run, "timeout": HOOK_SECONDS * self.hook_unit}
-            yield SettingsEntry("hook", ("hooks", self.edit_event), {"matcher": self.edit_tools, "hooks": [hook]})
+            if told:
+                yield SettingsEntry("hook", ("hooks", told), {"matcher": tools, "hooks": [hook]})
         if self.permission_event:
             hook = {"type": "command", "command": command(PERMISSION), "timeout": PERMISSION_SECONDS}
             asking = {"hooks": [hook]} if options.ask_permission else None

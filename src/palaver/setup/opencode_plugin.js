@@ -199,6 +199,14 @@ export const PalaverPlugin = async ({ client, directory }) => {
       if (text) throw new Error(text); // opencode shows it to the model instead of the edit
     },
 
+    "tool.execute.after": safe(async ({ tool, sessionID: id }, result) => {
+      const code = result.metadata?.exit;
+      if (tool !== "bash" || !code) return;
+      const error = `${result.output}\nExit code ${code}`;
+      const text = await ask("failure", { session_id: ours(id), cwd: directory, tool_name: tool, error });
+      if (text) result.output += `\n\n${text}`;
+    }),
+
     dispose: safe(async () => {
       ended.abort();
       [...asking.keys()].forEach(endAsking);

@@ -91,7 +91,7 @@ TABLE: tuple[Row, ...] = (
     _row("agents", "read", EVERYBODY, "list_agents", "get_agent"),
     _row("agents", "read", OWN_NAME, "catch_up", "list_mentions"),
     _row("agents", "write", OWN_NAME, "connect", "register_agent", "report_hook", "wait_for_wake", "ask_permission",
-         "report_edit"),
+         "report_edit", "report_failure"),
     _row("agents", "write", ITSELF, "resume_agent", "heartbeat", "update_agent", "unregister_agent"),
     _row("agents", "write", OWN_AGENTS, "rename_agent"),
     _row("agents", "admin", EVERYBODY, "remove_agent"),

@@ -116,14 +116,14 @@ def find_fix(read: SearchReader, caller: Caller, request: FindFix) -> KnownFix:
     """Find out what ended the same error before, in recorded sessions of all programs: commands, or edits of this
     project. The command may be wrong for you: look at it before you run it."""
     must_be_indexed(read)
-    return _FixSearch(read, caller, request.project).fix(request.error)
+    return FixSearch(read, caller, request.project).fix(request.error)
 
 
 @operation(Tool("fixes", toolset="edits", brings_words=True), Route("GET", "/api/fixes"))
 def list_fixes(read: SearchReader, caller: Caller, request: ListFixes) -> KnownFixes:
     """List errors of the latest recorded sessions that are known to be fixed, and what ended them."""
     must_be_indexed(read)
-    return KnownFixes(_FixSearch(read, caller, request.project).all())
+    return KnownFixes(FixSearch(read, caller, request.project).all())
 
 
 @operation(Route("POST", "/api/fixes/{fix_id}/wrong"))
@@ -132,7 +132,7 @@ def mark_fix_wrong(change: Change, caller: Caller, request: MarkFixWrong) -> Mar
     must_be_indexed(change)
     place, _, mark = request.fix_id.partition("-")
     at = found_passages.by_id(change, int(place)) if place.isdecimal() and len(place) < MOST_DIGITS else None
-    search = _FixSearch(change, caller, None)
+    search = FixSearch(change, caller, None)
     found = search.in_session(at.document_id, [at.position]) if at else []
     if mark not in {_mark_of(one.failure.signature, option) for one in found for option in _options(one, True)}:
         raise NotFound("fix", request.fix_id, "List the fixes to see their ids.")
@@ -153,7 +153,7 @@ class Occurrence:
         return self.at.created_at or self.at.document_created
 
 
-class _FixSearch:
+class FixSearch:
     """`without` are sessions that are left out."""
 
     def __init__(self, read: Reader, caller: Caller, project: str | None, without: Iterable[str] = ()) -> None:
