@@ -14,7 +14,7 @@ from itertools import accumulate, groupby, islice
 from typing import NamedTuple
 from unicodedata import category, normalize
 
-from palaver.text.match import PhraseFinder, exact_places, line_of
+from palaver.text.match import exact_places, finder_of, line_of
 from palaver.text.query import Phrase, Query, wanted_phrases
 from palaver.text.tokenize import stem, stretches, tokens, words
 
@@ -61,16 +61,19 @@ class _Wanted:
             one if len(one.words) <= length else Phrase(one.words[:length], first=one.first)
             for one in wanted_phrases(query)
         ]
-        self._finder = PhraseFinder(self.phrases) if is_stemmed else None
+        self._is_stemmed = is_stemmed
 
-    def matches(self, line: str) -> list[_Match]:
-        """All matches, in order."""
-        if self._finder:
-            places = self._finder.matches(line, MOST_MATCHES).places
+    def matches(self, text: str) -> tuple[int, list[_Match]]:
+        """The number of words of a text, and all matches, in order."""
+        places: Sequence[tuple[int, int]]
+        if self._is_stemmed:
+            size, places, _ = finder_of(tuple(self.phrases)).in_text(text, most=MOST_MATCHES)
         else:
+            said = words(text)
+            size, line = len(said), line_of(said)
             found = (islice(exact_places(one, line), MOST_MATCHES) for one in self.phrases)
             places = sorted((place, number) for number, some in enumerate(found) for place in some)
-        return [
+        return size, [
             _Match(place, place + len(self.phrases[number].words), number)
             for place, number in places
             if not place or not self.phrases[number].first
@@ -106,18 +109,17 @@ def _best_view(text: str, wanted: _Wanted) -> _View:
     length = wanted.length
     beginning = next(stretches(text, AT_FIRST), (0, ""))[1]
     for part in [beginning, text] if len(beginning) < len(text) else [text]:
-        said = words(part)
-        matches = wanted.matches(line_of(said))
+        size, matches = wanted.matches(part)
         best = _densest(matches, length)
         start = best[0].first if best else 0
         # In most texts all phrases are near the beginning.
-        if len({match.phrase for match in best}) == len(wanted.phrases) and start + length <= len(said):
+        if len({match.phrase for match in best}) == len(wanted.phrases) and start + length <= size:
             break
     spare = length - (max(match.last for match in best) - start) if best else 0
-    first = max(0, min(start - spare // 2, len(said) - length))
-    last = min(first + length, len(said))
+    first = max(0, min(start - spare // 2, size - length))
+    last = min(first + length, size)
     shown = [match for match in matches if match.first < last and match.last > first]
-    return _View(part, len(said), first, last, shown, best)
+    return _View(part, size, first, last, shown, best)
 
 
 def _densest(matches: Sequence[_Match], length: int) -> Sequence[_Match]:

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from palaver.text.query import AllOf, AnyOf, Beginning, Near, Phrase, Preferring, Query, Without
-from palaver.text.tokenize import stem, stems
+from palaver.text.tokenize import stem, stems, words
+
+KEPT, LONGEST_KEPT = 250, 5_000
+"""The texts of which a finder keeps the matches, and their longest, in characters."""
 
 
 class PhraseMatches(NamedTuple):
@@ -18,6 +22,14 @@ class PhraseMatches(NamedTuple):
 
     places: list[tuple[int, int]]
     typed: list[tuple[int, int]]
+
+
+class TextMatches(NamedTuple):
+    """The number of words of a text, and the matches in it."""
+
+    size: int
+    places: Sequence[tuple[int, int]]
+    typed: Sequence[tuple[int, int]]
 
 
 def line_of(words: Iterable[str]) -> str:
@@ -40,23 +52,38 @@ class PhraseFinder:
             if phrase.prefix or isinstance(phrase.words[-1], Beginning):
                 self._unfinished.append((number, f" {' '.join(phrase.words)}"))
                 firsts.append(phrase.words[0])
+        self._known: dict[str, TextMatches] = {}
         self._firsts = tuple(firsts)
         self._beginnings = _beginnings(self._begun_by, firsts)
+
+    def in_text(self, text: str, line: str | None = None, most: int | None = None) -> TextMatches:
+        """The matches in a text; `line` is its line, if it is known. They are kept: what is ranked is shown next."""
+        known = self._known.get(text)
+        if known is None:
+            line = line_of(words(text)) if line is None else line
+            is_short = len(text) <= LONGEST_KEPT
+            found = self.matches(line, None if is_short else most)
+            known = TextMatches(0 if line.isspace() else line.count(" ") - 1, *found)
+            if is_short:
+                if len(self._known) >= KEPT:
+                    self._known.clear()
+                self._known[text] = known
+        return known
 
     def matches(self, line: str, most: int | None = None) -> PhraseMatches:
         """Only words that begin like one of the stems are looked at. `most` limits how many of those are, for each
         beginning."""
-        begun_by, firsts = self._begun_by, self._firsts
+        begun_by, firsts, find = self._begun_by, self._firsts, line.find
         likely = []
         for beginning in self._beginnings:
-            at, left = line.find(beginning), len(line) if most is None else most
+            at, left = find(beginning), len(line) if most is None else most
             while at >= 0 and left:
-                end = line.find(" ", at + 1)
+                end = find(" ", at + 1)
                 one = stem(line[at + 1 : end])
                 if one in begun_by or (firsts and line.startswith(firsts, at + 1)):
                     likely.append((at, end, one))
                     left -= 1
-                at = line.find(beginning, end)
+                at = find(beginning, end)
         likely.sort()
         found, typed = [], []
         place = counted = 0
@@ -75,6 +102,12 @@ class PhraseFinder:
                 if line.startswith(self._typed[number], at):
                     typed.append((place, number))
         return PhraseMatches(found, typed)
+
+
+@lru_cache(maxsize=4)
+def finder_of(phrases: tuple[Phrase, ...]) -> PhraseFinder:
+    """The finder of some phrases, with the matches that it keeps."""
+    return PhraseFinder(phrases)
 
 
 def _next_stems(line: str, at: int, count: int) -> list[str]:

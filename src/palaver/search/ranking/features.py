@@ -27,7 +27,7 @@ from palaver.text.dates import find as find_dates
 from palaver.text.dates import may_name_time
 from palaver.text.dates.words import ALL_TIME_WORDS
 from palaver.text.languages import ENGLISH
-from palaver.text.match import PhraseFinder
+from palaver.text.match import PhraseFinder, finder_of
 from palaver.text.query import Phrase
 from palaver.text.tokenize import stems, words
 
@@ -203,9 +203,9 @@ class TermMatches:
         self.rarity = [rarity[n] for n in chosen]
         self.total_rarity = sum(self.rarity) or 1.0
         self.texts = [prepare(one.text) for one in passages]
-        self._finder = PhraseFinder(self.terms)
+        self._finder = finder_of(tuple(self.terms))
         self._parts = [(n, PhraseFinder(one.parts)) for n, one in enumerate(self.terms) if one.parts]
-        together = [self._finder.matches(text.line) for text in self.texts]
+        together = [self._finder.in_text(one.text, text.line) for one, text in zip(passages, self.texts, strict=True)]
         self.places = [self._with_parts(text.line, one.places) for text, one in zip(self.texts, together, strict=True)]
         """For each passage, (place, term) of each match, in order."""
         self.typed = [one.typed for one in together]
@@ -213,7 +213,7 @@ class TermMatches:
         self.is_apart = [len(one.places) < len(other) for one, other in zip(together, self.places, strict=True)]
         """For each passage, whether the parts of a joined term (TCP/IP) are only apart in it."""
 
-    def _with_parts(self, line: str, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _with_parts(self, line: str, places: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
         """Add joined terms (TCP/IP) whose parts are all there, but apart. The rarest part gives the places."""
         if not self._parts:
             return places

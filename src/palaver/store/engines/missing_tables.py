@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 DATA_TABLES = {
     "workspace": {
-        "agent_connections", "agent_secrets", "agents", "bodies", "closed_points", "counters", "delivered_messages",
-        "deliveries", "documents", "edits", "events", "import_jobs", "mentions", "names", "origins", "passages",
-        "post_keys", "post_times", "questions", "reactions", "read_marks", "readers", "returns", "saved_searches",
-        "templates", "threads", "watched_files", "webhook_calls", "webhooks", "workspace_settings",
+        "agent_connections", "agent_secrets", "agents", "bodies", "claims", "closed_points", "counters",
+        "delivered_messages", "deliveries", "documents", "edit_warnings", "edits", "events", "file_edits",
+        "import_jobs", "mentions", "names", "origins", "passages", "post_keys", "post_times", "questions",
+        "reactions", "read_marks", "readers", "returns", "saved_searches", "templates", "threads", "watched_files",
+        "webhook_calls", "webhooks", "workspace_settings",
     },
     "server": {
         "audit", "audit_head", "logins", "oauth_agents", "oauth_clients", "oauth_grants", "oauth_secrets", "tokens",
