@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import subprocess
+    from datetime import datetime
     from pathlib import Path
 
 GIT_SECONDS = 20.0
@@ -100,6 +100,6 @@ def is_committed(worktree: str, path: str, edited_at: datetime | None = None) ->
     texts = (content, content.replace(b"\r\n", b"\n"))
     if any(make(b"blob %d\0" % len(text) + text).hexdigest() == blob for text in texts):
         return True
-    # Somebody may have changed it again after the commit.
-    since = f"--since={edited_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if edited_at else ""
+    # Somebody may have changed it again after the commit. Commits have whole seconds.
+    since = f"--since={edited_at.timestamp() + 1:.0f}" if edited_at else ""
     return bool(since and ask_git(worktree, "log", "-1", "--format=%H", since, "HEAD", "--", path))

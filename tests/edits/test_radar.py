@@ -150,6 +150,22 @@ def test_links_and_dots_lead_to_the_same_file(place: Server, work: Path):
     assert "a b.py: " in second.edit("sub/../link.py")
 
 
+@pytest.mark.parametrize("rule, stopped", [("warn", [True, False]), ("refuse", [True, True]), ("off", [False])])
+def test_a_claim_is_told_or_refused_as_the_project_says(place: Server, work: Path, rule: str, stopped: list[bool]):
+    (work / "palaver.toml").write_text(f'claims = "{rule}"\n')
+    first, second = Editor(place, work), Editor(place, work, "codex")
+    with place.client() as api:
+        claimed = {"patterns": ["src/**"], "project": str(work), "because": "the export is being rewritten"}
+        api.post("/api/claims", json=claimed).raise_for_status()
+    told = [second.edit(work / "src" / "new.py") for _ in stopped]
+    assert [bool(one) for one in told] == stopped
+    if rule != "off":
+        assert "holds src/** until" in told[0]
+        assert "the export is being rewritten" in told[0]
+    assert ("palaver refused this edit" in told[-1]) == (rule == "refuse")
+    assert first.edit("docs/new.md") == ""
+
+
 def test_others_read_in_their_briefing_and_list_who_edits_what(place: Server, work: Path):
     first, second = Editor(place, work), Editor(place, work, "codex")
     first.hook("prompt", prompt="bump the version to 2.0")
