@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,21 +72,23 @@ class Coder:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
+        os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT)  # as where the parent does not ask for it
 
 
 @pytest.fixture
 def coder(api: httpx.Client, project: str) -> Iterator[Coder]:
     coder = Coder(api, project)
     yield coder
-    coder.kill()
+    coder.process.kill()
+    coder.process.wait()
 
 
 @pytest.fixture
 def other(api: httpx.Client, project: str) -> Iterator[Coder]:
     coder = Coder(api, project, "claude-code")
     yield coder
-    coder.kill()
+    coder.process.kill()
+    coder.process.wait()
 
 
 def done(answer: httpx.Response) -> list[dict[str, Any]]:

@@ -203,6 +203,17 @@ def test_an_edit_of_a_program_without_hooks_is_told_as_probable(place: Server, w
     assert Editor(place, work).edit("new.py") == ""
 
 
+def test_an_agent_hears_only_of_agents_whose_sessions_it_may_read(place: Server, work: Path):
+    first, second = Editor(place, work), Editor(place, work, "codex")
+    first.change(work / "a b.py")
+    with place.client() as api:
+        level = api.get("/api/sharing").json()["level"]
+        api.put("/api/sharing", json={"level": "agent"}).raise_for_status()
+        assert (second.edit("a b.py"), "Being edited now" in second.start()) == ("", False)
+        api.put("/api/sharing", json={"level": level}).raise_for_status()
+    assert "claude-code" in Editor(place, work, "gemini-cli").edit("a b.py")
+
+
 def test_private_projects_are_never_told(place: Server, work: Path):
     (work / ".palaver-private").write_text("")
     first, second = Editor(place, work), Editor(place, work, "codex")

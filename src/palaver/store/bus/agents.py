@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
@@ -411,6 +412,8 @@ def has_ended(connection: str) -> bool:
         return False
     try:
         os.kill(pid, 0)
+        with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # killed, and its parent does not ask for it
+            return file.read().rpartition(b")")[2].split()[0] == b"Z"
     except (ProcessLookupError, OverflowError):
         return True
     except OSError:
