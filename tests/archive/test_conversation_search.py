@@ -808,6 +808,7 @@ import sqlite3, sys
 for n in range(10 ** 6):
     database = sqlite3.connect({str(path)!r})
     with database:
+        database.execute("DELETE FROM messages WHERE content = ?", (str(n - 1),))
         database.execute("INSERT INTO messages (content) VALUES (?)", (str(n),))
     database.close()  # which puts all of it into the file, while somebody reads it
 """

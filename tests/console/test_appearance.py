@@ -42,7 +42,10 @@ def test_a_heading_is_nearer_to_its_text_than_to_the_text_above(
 ):
     thread.post(MARKDOWN)
     page = window(f"#/threads/{thread.id}", viewport=viewport)
-    heading, (above, below) = box(page.locator(".prose h4")), [box(one) for one in page.locator(".prose > p").all()]
+    heading, (above, below) = (
+        box(page.locator(".prose").get_by_role("heading")),
+        [box(one) for one in page.locator(".prose > p").all()],
+    )
     before = heading["y"] - (above["y"] + above["height"])
     after = below["y"] - (heading["y"] + heading["height"])
     assert 0 < after < before < 30

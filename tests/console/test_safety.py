@@ -221,13 +221,13 @@ def test_menus_and_dialogs_are_walked_and_left_by_keyboard_and_focus_returns(win
     menu.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowDown")
-    expect(page.get_by_role("menuitem", name="Details")).to_be_focused()
+    expect(page.get_by_role("menuitem", name="Search in this thread")).to_be_focused()
     page.keyboard.press("ArrowUp")
     expect(page.get_by_role("menuitem", name="Delete")).to_be_focused()
     page.keyboard.press("Escape")
     expect(menu).to_be_focused()
     page.keyboard.press("Enter")
-    for _ in range(3):
+    for _ in range(4):
         page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.get_by_label("Topic")).to_be_focused()

@@ -57,6 +57,8 @@ BUSY_SECONDS = 5.0
 """How long to wait for a lock that another process holds."""
 GATHER_SECONDS = 0.002
 """How long the writer waits for more changes."""
+LOOKS, BETWEEN_LOOKS = 4, 0.05
+"""How often it is looked whether the write-ahead log is gone, and the seconds between."""
 POLL_SECONDS = 0.02
 """How often to look for commits of other processes."""
 STEPS_BETWEEN_LOOKS = 20_000
@@ -426,11 +428,15 @@ def has_lost_log(path: Path) -> bool:
     """Was the write-ahead log removed after the last process crashed?
 
     A process that ends properly removes the index of the log (-shm) before the log itself (-wal). If both are gone, the
-    mark of the last commit tells whether the commit is in the file.
+    mark of the last commit tells whether the commit is in the file. Another process may end or begin at this moment, so
+    it is looked at several times.
     """
-    if _wal_of(path).exists():
-        return False
-    return path.with_name(path.name + "-shm").exists() or commit_mark.is_contradicted(path)
+    for look in range(LOOKS):
+        time.sleep(BETWEEN_LOOKS if look else 0)
+        index = path.with_name(path.name + "-shm")
+        if _wal_of(path).exists() or not (index.exists() or commit_mark.is_contradicted(path)):
+            return False
+    return True
 
 
 def _wal_of(path: Path) -> Path:
