@@ -240,7 +240,7 @@ def test_menus_and_dialogs_are_walked_and_left_by_keyboard_and_focus_returns(win
     expect(menu).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
-    for _ in range(8):
+    for _ in range(9):
         page.keyboard.press("Tab")
     expect(page.locator("details.menu[open]")).to_have_count(0)
 
