@@ -66,6 +66,7 @@ class Place:
         path = folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{random.random()}\n")
+        os.utime(path, (self.clock.at.timestamp(), self.clock.at.timestamp()))
         self.dirty.setdefault((folder, file), {})[who] = self.clock.at
 
     def commit(self, folder: Path, files: set[str]) -> None:

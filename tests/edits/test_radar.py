@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -120,6 +121,10 @@ def test_what_is_committed_is_not_told(place: Server, work: Path):
 def test_a_file_that_was_never_written_is_not_told(place: Server, work: Path):
     assert Editor(place, work).edit("new.py") == ""  # the person then said no
     assert Editor(place, work, "codex").edit("new.py") == ""
+    (work / "a b.py").write_text("changed by a person, an hour ago")
+    os.utime(work / "a b.py", (1, 1))
+    assert Editor(place, work).edit("a b.py") == ""
+    assert Editor(place, work, "codex").edit("a b.py") == ""
 
 
 def test_reading_never_warns(place: Server, work: Path):

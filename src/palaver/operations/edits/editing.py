@@ -30,6 +30,8 @@ from palaver.store.workspaces import Workspace
 
 LATELY = timedelta(minutes=15)
 """So long others are told of an edit that is not committed."""
+CLOCK_STEP = 2.0
+"""Some disks know the time of a change only to two seconds."""
 MOST_LISTED = 50
 MOST_IN_WORDS = 5
 
@@ -99,8 +101,15 @@ def lines_for(read: Reader, caller: Caller, project: str) -> list[str]:
 
 
 def is_committed(edit: RecentEdit) -> bool:
-    """Whether the file is as it was committed, or is not there. Unknown on another machine, and without git."""
-    return edit.machine == socket.gethostname() and child_process.is_committed(edit.worktree, edit.path, edit.last_at)
+    """Whether nothing is left of an edit: the file was not written since, or is as it was committed, or is not there.
+    Unknown on another machine, and without git."""
+    if edit.machine != socket.gethostname():
+        return False
+    try:
+        is_written = os.path.getmtime(os.path.join(edit.worktree, edit.path)) > edit.first_at.timestamp() - CLOCK_STEP
+    except OSError:
+        is_written = True
+    return not is_written or child_process.is_committed(edit.worktree, edit.path, edit.last_at)
 
 
 # Programs without hooks
