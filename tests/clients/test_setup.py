@@ -175,7 +175,7 @@ def test_a_check_says_that_codex_has_not_been_told_to_trust_the_hooks(desk: Desk
     desk.setup("codex")
     done = started_with(desk.env, "setup", "--check", "codex")
     assert done.returncode == 1
-    assert "Codex does not run 7 of 7 hooks, as they are not trusted yet. Type /hooks in Codex." in done.stdout
+    assert "Codex does not run 9 of 9 hooks, as they are not trusted yet. Type /hooks in Codex." in done.stdout
     assert "a message wakes it: no" in done.stdout
 
 
