@@ -88,11 +88,13 @@ def is_committed(worktree: str, path: str, edited_at: datetime | None = None) ->
     git nothing is committed."""
     import hashlib
 
-    if not os.path.exists(os.path.join(worktree, ".git")):
+    file_path = os.path.join(worktree, path)
+    is_special = os.path.exists(file_path) and not os.path.isfile(file_path)  # reading a pipe never ends
+    if is_special or not os.path.exists(os.path.join(worktree, ".git")):
         return False
     blob = (ask_git(worktree, "rev-parse", "--verify", "--quiet", f"HEAD:./{path}") or "").strip()
     try:
-        with open(os.path.join(worktree, path), "rb") as file:
+        with open(file_path, "rb") as file:
             content = file.read(MOST_COMPARED + 1)
     except OSError:
         return not blob

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ from tests.conftest import Engine
 from tests.helpers import Server, start_server, word
 
 from palaver.model.people import title_of
+from palaver.model.times import now
+from palaver.operations.edits.editing import is_committed
+from palaver.settings import Settings
+from palaver.store.sessions.file_edits import RecentEdit
 
 
 def git(folder: Path, *words: str) -> None:
@@ -257,3 +263,22 @@ def test_a_server_elsewhere_hears_the_places_from_the_hook(place: Server, work: 
     assert third.count("in this folder, lines 2-3, not committed") == 2
     (work / ".palaver-private").write_text("")
     assert Editor(place, work, "codex").edit_by_hook("a b.py", PALAVER_URL=place.url) == ""
+
+
+def test_a_server_that_others_reach_does_not_look_at_files_that_they_name(tmp_path: Path, work: Path):
+    edit = RecentEdit(
+        "s", "a", socket.gethostname(), str(work), "main", "p", "a b.py", "", "", False, now(), now()
+    )  # fmt: skip
+    assert is_committed(Settings(home=tmp_path), edit)
+    assert not is_committed(Settings(home=tmp_path, host="0.0.0.0"), edit)
+    os.mkfifo(work / "pipe")
+    assert not is_committed(Settings(home=tmp_path), replace(edit, path="pipe"))
+
+
+def test_a_place_that_leaves_its_worktree_is_not_taken(place: Server, work: Path):
+    for path in ("/etc/passwd", "../../etc/passwd", "src/../../x"):
+        told = {"path": path, "project": "p", "worktree": str(work)}
+        answer = Editor(place, work).report("edit", edit="1", files=[told], machine="other")
+        assert answer == {"decision": "go", "text": ""}
+    with place.client() as api:
+        assert api.get("/api/edits", params={"project": "p"}).json() == {"edits": []}

@@ -22,6 +22,7 @@ from palaver.operations.operation import Route, operation
 from palaver.operations.sessions.private import privacy_rules
 from palaver.operations.sessions.steps import CALL, call_text
 from palaver.operations.sessions.steps import file_edits as changed_files
+from palaver.settings import Settings
 from palaver.store.bus import agents
 from palaver.store.engines.database import Change, Reader
 from palaver.store.sessions import file_edits, sharing
@@ -72,7 +73,7 @@ class EditsNow:
 async def list_edits(workspace: Workspace, caller: Caller, request: ListEdits) -> EditsNow:
     """List which files agents edit now: the edits of the last 15 minutes that are not committed."""
     found = await workspace.read(lambda read: edits_of(read, caller, request.project))
-    open_ones = await asyncio.to_thread(lambda: [one for one in found if not is_committed(one[1])])
+    open_ones = await asyncio.to_thread(lambda: [one for one in found if not is_committed(workspace.settings, one[1])])
     return EditsNow([
         answer_of(EditedNow, edit, agent=agent.slug, text=in_words(agent, edit)) for agent, edit in open_ones
     ])  # fmt: skip
@@ -97,13 +98,13 @@ def edits_of(read: Reader, caller: Caller, project: str | None) -> list[tuple[Ag
 def lines_for(read: Reader, caller: Caller, project: str) -> list[str]:
     """What other agents edit in a project now, in words."""
     others = [one for one in edits_of(read, caller, project) if one[0].id != caller.acting_agent]
-    return [in_words(agent, edit) for agent, edit in others[:MOST_IN_WORDS] if not is_committed(edit)]
+    return [in_words(agent, edit) for agent, edit in others[:MOST_IN_WORDS] if not is_committed(read.settings, edit)]
 
 
-def is_committed(edit: RecentEdit) -> bool:
+def is_committed(settings: Settings, edit: RecentEdit) -> bool:
     """Whether nothing is left of an edit: the file was not written since, or is as it was committed, or is not there.
-    Unknown on another machine, and without git."""
-    if edit.machine != socket.gethostname():
+    Unknown on another machine, and without git. A server that others can reach looks at no files."""
+    if not settings.is_loopback or edit.machine != socket.gethostname():
         return False
     try:
         is_written = os.path.getmtime(os.path.join(edit.worktree, edit.path)) > edit.first_at.timestamp() - CLOCK_STEP

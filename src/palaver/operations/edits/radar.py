@@ -120,7 +120,7 @@ async def report_edit(workspace: Workspace, caller: Caller, request: EditReport)
         return EditAnswer("go", "")
     if is_here:
         known = await workspace.read(lambda read: [_edits_of(read, file) for file in files])
-        files = await asyncio.to_thread(_without_committed, files, known)
+        files = await asyncio.to_thread(_without_committed, workspace.settings, files, known)
     return await workspace.change(lambda change: _Report(change, caller, request, files).decided())
 
 
@@ -136,7 +136,7 @@ def _files_of(settings: Settings, request: EditReport, is_here: bool) -> list[Re
         place = place_of(file.path, folder) if is_here else None
         if place:
             rule = read_project_file(place.worktree).claims
-        elif file.project and file.worktree:
+        elif file.project and file.worktree and is_inside(file.path):
             machine = request.machine or machine
             place = FilePlace(file.project, file.worktree, file.branch, file.path, file.ignores_case)
         if place and not rules.why(str(place.file.parent)) and not rules.why(place.project):
@@ -144,13 +144,18 @@ def _files_of(settings: Settings, request: EditReport, is_here: bool) -> list[Re
     return [found[place] for place in sorted(found, key=lambda one: (one.project, one.path))]
 
 
+def is_inside(path: str) -> bool:
+    """Whether a path that a hook tells stays in its worktree."""
+    return not path.startswith("/") and ".." not in path.split("/")
+
+
 def _edits_of(read: Reader, file: Reported) -> list[RecentEdit]:
     return file_edits.of_file(read, file.place, now() - LATELY)
 
 
-def _without_committed(files: list[Reported], known: list[list[RecentEdit]]) -> list[Reported]:
+def _without_committed(settings: Settings, files: list[Reported], known: list[list[RecentEdit]]) -> list[Reported]:
     return [
-        file._replace(committed=frozenset(edit for edit in edits if is_committed(edit)))
+        file._replace(committed=frozenset(edit for edit in edits if is_committed(settings, edit)))
         for file, edits in zip(files, known, strict=True)
     ]
 
